@@ -1,0 +1,259 @@
+"""What a task is: the fields a caller may give, checked one by one before anything is written.
+
+Secret kept here: the rules of each field and how a bad value is named (`params.user.conn`).
+Pure: the same mapping always gives the same answer. Source: S1 §2.1.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from supervisor.errors import InvalidSpec, Problem
+
+PARAMS_WARN_BYTES = 64 * 1024
+PARAMS_MAX_BYTES = 256 * 1024
+PARAMS_MAX_DEPTH = 64
+MAX_TIMEOUT_S = 30 * 86400.0
+MAX_RETRIES = 100
+DEFAULT_PRIORITY = 5
+DEFAULT_QUEUE = "default"
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}\Z")
+_TASK_ID = re.compile(r"task_[0-9a-f]{32}\Z")
+_NAME_RULE = "a name of letters, digits and _ . : - (at most 200, not starting with a digit)"
+_SERVER_OWNED = {
+    "retry_count": "is counted by the store",
+    "created_at": "is set by the store",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """One task as asked for. A limit of None means: take it from the type, queue or settings.
+
+    Units: timeout and soft_timeout in seconds; run_after aware UTC or None for at once.
+    `params_json` is the encoded object, at most 256 KiB.
+    """
+
+    type: str
+    params_json: str = "{}"
+    task_id: str | None = None
+    dedup_key: str | None = None
+    dedup_ttl: float | None = None
+    queue: str | None = None
+    priority: int = DEFAULT_PRIORITY
+    timeout: float | None = None
+    soft_timeout: float | None = None
+    max_retries: int | None = None
+    run_after: datetime | None = None
+    submitted_by: str | None = None
+    tags: tuple[str, ...] = ()
+    parent_id: str | None = None
+
+
+#: The keys a caller may write, in the order the documentation shows them.
+SPEC_FIELDS = ("params", *(f.name for f in fields(TaskSpec) if f.name != "params_json"))
+
+
+def parse_spec(raw: Mapping[str, Any]) -> TaskSpec:
+    """Check every field of `raw` and return the spec.
+
+    Raises: InvalidSpec naming every bad field at once, each by its path.
+    """
+    problems: list[Problem] = []
+    if not isinstance(raw, Mapping):
+        raise InvalidSpec([Problem("spec", "must be an object", shorten(raw))])
+    problems += [_unknown_field(key) for key in raw if key not in SPEC_FIELDS]
+    checked: dict[str, Any] = {"params_json": _params(raw.get("params", {}), problems)}
+    for field, check in _CHECKS.items():
+        value = raw.get(field)
+        if value is None and field != "type":
+            continue
+        refused = check(value)
+        if isinstance(refused, str):
+            problems.append(Problem(field, refused, shorten(value)))
+        else:
+            checked[field] = refused[0]
+    _soft_below_hard(checked, problems)
+    if problems:
+        raise InvalidSpec(problems)
+    return TaskSpec(**checked)
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """Show a value in an error without trusting its repr: at most `limit` characters."""
+    try:
+        text = repr(value)
+    except Exception as exc:
+        text = f"<{type(value).__name__}, its repr raised {type(exc).__name__}>"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _unknown_field(key: object) -> Problem:
+    if key in _SERVER_OWNED:
+        return Problem(str(key), f"{_SERVER_OWNED[str(key)]}: leave it out")
+    return Problem(shorten(key) if not isinstance(key, str) else key, "is not a field of a task")
+
+
+# Each check returns the refusal as text, or the accepted value in a 1-tuple.
+_Checked = str | tuple[Any]
+
+
+def _name(value: object) -> _Checked:
+    return (value,) if isinstance(value, str) and _NAME.match(value) else f"must be {_NAME_RULE}"
+
+
+def _task_id(value: object) -> _Checked:
+    good = isinstance(value, str) and _TASK_ID.match(value)
+    return (value,) if good else "must be task_ and 32 lowercase hex digits"
+
+
+def _text(limit: int) -> Any:
+    def check(value: object) -> _Checked:
+        if not isinstance(value, str) or not 1 <= len(value) <= limit:
+            return f"must be text of 1 to {limit} characters"
+        bad = bad_text(value)
+        return f"must not hold {bad}" if bad else (value,)
+
+    return check
+
+
+def _whole(low: int, high: int) -> Any:
+    def check(value: object) -> _Checked:
+        good = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+        return (value,) if good else f"must be a whole number from {low} to {high}"
+
+    return check
+
+
+def _seconds(value: object) -> _Checked:
+    good = (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and 0 < value <= MAX_TIMEOUT_S
+    )
+    return (float(value),) if good else f"must be seconds above 0 and up to {MAX_TIMEOUT_S:.0f}"  # type: ignore[arg-type]
+
+
+def _moment(value: object) -> _Checked:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return "must be an ISO 8601 time such as 2026-05-20T10:30:00Z"
+    if not isinstance(value, datetime):
+        return "must be a datetime or ISO 8601 text"
+    if value.tzinfo is None:
+        return "must say its offset (a time without one means different moments on two hosts)"
+    try:
+        return (value.astimezone(UTC),)
+    except OverflowError:
+        return "is outside the years 1 to 9999 in UTC"
+
+
+def _tags(value: object) -> _Checked:
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > 32:
+        return "must be a list of at most 32 texts"
+    for tag in value:
+        refused = _text(64)(tag)
+        if isinstance(refused, str):
+            return f"each tag {refused}"
+    return (tuple(value),)
+
+
+_CHECKS: Mapping[str, Any] = {
+    "type": _name,
+    "task_id": _task_id,
+    "dedup_key": _text(512),
+    "dedup_ttl": _seconds,
+    "queue": _name,
+    "priority": _whole(0, 9),
+    "timeout": _seconds,
+    "soft_timeout": _seconds,
+    "max_retries": _whole(0, MAX_RETRIES),
+    "run_after": _moment,
+    "submitted_by": _text(200),
+    "tags": _tags,
+    "parent_id": _task_id,
+}
+
+
+def _soft_below_hard(checked: Mapping[str, Any], problems: list[Problem]) -> None:
+    soft, hard = checked.get("soft_timeout"), checked.get("timeout")
+    if soft is not None and hard is not None and soft >= hard:
+        problems.append(Problem("soft_timeout", f"must be below timeout ({hard:g})", f"{soft:g}"))
+
+
+def bad_text(text: str) -> str:
+    """Name what keeps this text from being stored and shown unchanged, or return ''."""
+    if "\0" in text:
+        return "a NUL character"
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            return "a lone surrogate"
+    return ""
+
+
+def _params(value: object, problems: list[Problem]) -> str:
+    if not isinstance(value, Mapping):
+        problems.append(Problem("params", "must be an object of named values", shorten(value)))
+        return "{}"
+    found = json_problems(value, "params")
+    if found:
+        problems += found
+        return "{}"
+    encoded = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    size = len(encoded.encode())
+    if size > PARAMS_MAX_BYTES:
+        problems.append(
+            Problem(
+                "params",
+                f"is {size} bytes as JSON, the most is {PARAMS_MAX_BYTES}: "
+                "store the data elsewhere and pass its key",
+            )
+        )
+    return encoded
+
+
+def json_problems(value: object, path: str, depth: int = 0) -> list[Problem]:
+    """Return what in `value` is not JSON, each by its path; an empty list means all is."""
+    if value is None or isinstance(value, bool | int):
+        return []
+    if isinstance(value, float):
+        return [] if math.isfinite(value) else [Problem(path, "is not a JSON number", repr(value))]
+    if isinstance(value, str):
+        bad = bad_text(value)
+        return [Problem(path, f"must not hold {bad}")] if bad else []
+    if depth >= PARAMS_MAX_DEPTH:
+        return [Problem(path, f"is nested deeper than {PARAMS_MAX_DEPTH} levels")]
+    if isinstance(value, Mapping):
+        return _object_problems(value, path, depth)
+    if isinstance(value, list | tuple):
+        return [
+            problem
+            for index, item in enumerate(value)
+            for problem in json_problems(item, f"{path}[{index}]", depth + 1)
+        ]
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    return [Problem(path, f"is not JSON: a {kind} (pass an id or plain values instead)")]
+
+
+def _object_problems(value: Mapping[Any, Any], path: str, depth: int) -> list[Problem]:
+    problems: list[Problem] = []
+    for key, item in value.items():
+        if not isinstance(key, str):
+            problems.append(Problem(f"{path}[{shorten(key)}]", "has a key that is not text"))
+        elif bad := bad_text(key):
+            problems.append(Problem(f"{path}.{key!r}", f"has a key with {bad}"))
+        else:
+            problems += json_problems(item, f"{path}.{key}", depth + 1)
+    return problems

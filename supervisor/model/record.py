@@ -1,0 +1,159 @@
+"""The values that cross the seam between the node or a client and the store's ledger.
+
+Pure data: the ledger returns and takes these, the arbiter and the tests need nothing else of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from supervisor.model.outcome import Outcome, StopMark
+from supervisor.model.retry import RetryPolicy
+from supervisor.model.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The answer to a submit: `created` is False when the dedup key named an existing task."""
+
+    task_id: str
+    created: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessIdentity:
+    """A process that cannot be confused with a later one of the same pid.
+
+    `start_ticks` is field 22 of /proc/PID/stat; `pid_ns` the inode of /proc/PID/ns/pid.
+    """
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+    pid_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecord:
+    """One incarnation of a supervisor process. `node_id` carries a start nonce."""
+
+    node_id: str
+    node_name: str
+    process: ProcessIdentity
+    version: str
+    listen: str = ""
+    started_at: datetime
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A free place on a worker, offered to a claim."""
+
+    worker_id: str
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A task that is now RUNNING under this attempt and ours to run.
+
+    Limits are as the spec gave them; None means the node resolves type > queue > settings.
+    """
+
+    task_id: str
+    attempt: int
+    type: str
+    queue: str
+    params_json: str
+    priority: int
+    timeout: float | None
+    soft_timeout: float | None
+    max_retries: int | None
+    retry_count: int
+    crash_count: int
+    run_after: datetime
+    claimed_at: datetime
+    worker_id: str
+    checkpoint_json: str | None = None
+    submitted_by: str | None = None
+    dedup_key: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The attempt's first line has run; `timeout` and `soft_timeout` are the effective limits."""
+
+    task_id: str
+    attempt: int
+    started_at: datetime
+    timeout: float
+    soft_timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSpec:
+    """A task submitted by a task: the raw spec, already parsed once on the worker's side."""
+
+    raw_json: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """One attempt's end as the node saw it; `policy` is the task's effective retry policy.
+
+    `usage` holds numbers for people (max_rss_bytes, cpu_s, leaked_fds …). `log_tail` is kept for
+    attempts that did not succeed. `children` are specs submitted with on_success.
+    """
+
+    task_id: str
+    attempt: int
+    outcome: Outcome
+    policy: RetryPolicy
+    started_at: datetime | None = None
+    ended_at: datetime
+    usage: dict[str, float] = field(default_factory=dict)
+    log_tail: str | None = None
+    children: tuple[ChildSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A stop mark on a RUNNING task of this node, to be delivered to its attempt."""
+
+    task_id: str
+    attempt: int
+    mark: StopMark
+
+
+class Answer:
+    """Per-id answers to operator acts (closed set, shown to people as they are)."""
+
+    CANCELED = "canceled"
+    REQUESTED = "requested"
+    ALREADY_REQUESTED = "already requested"
+    ALREADY_ENDED = "already ended"
+    FAILED = "failed"
+    RERUN = "rerun"
+    NOT_FOUND = "not found"
+    NOT_RERUNNABLE = "not rerunnable"
+    DEDUP_TAKEN = "dedup key taken"
+    NOT_RUNNING = "not running"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acted:
+    """What an operator act did to one task: the state after it and, if refused, why."""
+
+    task_id: str
+    answer: str
+    state: State | None = None
+    detail: str = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether the act was accepted."""
+        return self.answer in {Answer.CANCELED, Answer.REQUESTED, Answer.FAILED, Answer.RERUN}

@@ -42,3 +42,8 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+
+def mono_ns() -> int:
+    """Return monotonic nanoseconds: what the worker writes into its vital signs."""
+    return time.monotonic_ns()

@@ -1,0 +1,195 @@
+"""One verdict on one attempt, from all three probes together: pure, without clock or I/O.
+
+`Pulse` folds what the probes saw into "unchanged since when"; `judge` compares that with the rules
+of the attempt and names the first thing that is wrong. Two kinds of verdict: *declared* limits
+(timeout, cancel grace, memory) are always acted on; *inferred* ones (heartbeat, stall, spin) are
+held while the observer itself is unreliable, since a starved host makes every worker look dead.
+All times are monotonic seconds. Source: SPEC K1–K5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+#: A share of one core that counts as "100 %": sampling never reads exactly 1.
+SPIN_RATIO = 0.95
+#: An own loop gap of this many seconds makes every inferred verdict doubtful.
+GAP_S = 1.0
+#: For this long after a gap the workers may still be catching up.
+DOUBT_AFTER_GAP_S = 10.0
+#: Shares of time (PSI avg10, percent) in which tasks waited for the resource.
+CPU_PRESSURE, MEMORY_PRESSURE, IO_PRESSURE = 90.0, 40.0, 80.0
+
+
+class Code(StrEnum):
+    """What a verdict may say."""
+
+    CANCELED = "canceled"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    STOPPED = "stopped"
+    HEARTBEAT_LOST = "heartbeat_lost"
+    STALLED = "stalled"
+    CPU_SPIN = "cpu_spin"
+    STARVED_HOST = "starved_host"
+
+
+class Action(StrEnum):
+    """What follows from a verdict, each including the one before."""
+
+    ALERT = "alert"
+    CAPTURE = "capture"
+    KILL = "kill"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """What the probes saw of a worker at `at`. `proc_state` is the letter of proc(5)."""
+
+    at: float
+    beats: int
+    ticks: int = 0
+    progress_changes: int = 0
+    progress_done: float = 0.0
+    rss_bytes: int = 0
+    cpu_s: float = 0.0
+    proc_state: str = "S"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """An attempt's signs over time: the last look, and since when each has not changed."""
+
+    last: Signs
+    beat_at: float
+    progress_at: float
+    spinning_since: float | None = None
+
+    @classmethod
+    def begin(cls, signs: Signs) -> Pulse:
+        """Start with a first look: every clock of the attempt begins here (never before)."""
+        return cls(last=signs, beat_at=signs.at, progress_at=signs.at)
+
+    def observe(self, signs: Signs) -> Pulse:
+        """Fold in one more look."""
+        span = signs.at - self.last.at
+        spins = span > 0 and (signs.cpu_s - self.last.cpu_s) / span >= SPIN_RATIO
+        progressed = signs.progress_changes != self.last.progress_changes
+        return Pulse(
+            last=signs,
+            beat_at=signs.at if signs.beats != self.last.beats else self.beat_at,
+            progress_at=signs.at if progressed else self.progress_at,
+            spinning_since=(self.spinning_since or self.last.at) if spins else None,
+        )
+
+    def shifted(self, gap_s: float) -> Pulse:
+        """Move all clocks by a time in which nobody could look."""
+        spin = self.spinning_since
+        return replace(
+            self,
+            beat_at=self.beat_at + gap_s,
+            progress_at=self.progress_at + gap_s,
+            spinning_since=None if spin is None else spin + gap_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The effective thresholds of one attempt, seconds and bytes; None switches a rule off."""
+
+    heartbeat_s: float = 90.0
+    progress_s: float = 300.0
+    progress_is_limit: bool = False
+    spin_s: float = 600.0
+    memory_bytes: int | None = None
+    on_heartbeat_lost: Action = Action.KILL
+    on_stalled: Action = Action.CAPTURE
+    on_cpu_spin: Action = Action.CAPTURE
+    on_memory: Action = Action.KILL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The moments at which an attempt has used up what it was given; None if not set."""
+
+    timeout_at: float
+    cancel_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What is known of the observer itself: its last loop gap, and PSI avg10 in percent."""
+
+    last_gap_at: float | None = None
+    cpu_pressure: float = 0.0
+    memory_pressure: float = 0.0
+    io_pressure: float = 0.0
+
+    def doubt(self, now: float) -> str:
+        """Say why this host's looks cannot be trusted now, or ''."""
+        if self.last_gap_at is not None and now - self.last_gap_at < DOUBT_AFTER_GAP_S:
+            return f"own loop stood still {now - self.last_gap_at:.1f} s ago"
+        for name, value, limit in (
+            ("cpu", self.cpu_pressure, CPU_PRESSURE),
+            ("memory", self.memory_pressure, MEMORY_PRESSURE),
+            ("io", self.io_pressure, IO_PRESSURE),
+        ):
+            if value >= limit:
+                return f"{name} pressure {value:.0f} % (limit {limit:.0f} %)"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is wrong with an attempt, what follows, and the numbers behind it."""
+
+    code: Code
+    action: Action
+    why: str
+
+
+def judge(pulse: Pulse, rules: Rules, limits: Limits, host: Host, now: float) -> Verdict | None:
+    """Return the one verdict on an attempt, None if all is well.
+
+    Declared limits come first; of the inferred ones the strongest evidence does.
+    """
+    declared = _declared(pulse, rules, limits, now)
+    if declared is not None:
+        return declared
+    inferred = _inferred(pulse, rules, now)
+    doubt = host.doubt(now) if inferred is not None else ""
+    if inferred is not None and doubt:
+        why = f"observer unreliable ({doubt}); held: {inferred.code}, {inferred.why}"
+        return Verdict(Code.STARVED_HOST, Action.ALERT, why)
+    return inferred
+
+
+def _declared(pulse: Pulse, rules: Rules, limits: Limits, now: float) -> Verdict | None:
+    if limits.cancel_at is not None and now >= limits.cancel_at:
+        return Verdict(Code.CANCELED, Action.KILL, "asked to stop and did not within the grace")
+    if now >= limits.timeout_at:
+        return Verdict(Code.TIMEOUT, Action.KILL, "ran past its time limit")
+    rss = pulse.last.rss_bytes
+    if rules.memory_bytes is not None and rss > rules.memory_bytes:
+        why = f"uses {rss} bytes of memory, the limit is {rules.memory_bytes}"
+        return Verdict(Code.MEMORY, rules.on_memory, why)
+    return None
+
+
+def _inferred(pulse: Pulse, rules: Rules, now: float) -> Verdict | None:
+    silent = now - pulse.beat_at
+    if silent >= rules.heartbeat_s:
+        why = f"no heartbeat for {silent:.1f} s (limit {rules.heartbeat_s:g} s)"
+        if pulse.last.proc_state in ("T", "t"):
+            return Verdict(Code.STOPPED, rules.on_heartbeat_lost, f"process is stopped; {why}")
+        return Verdict(Code.HEARTBEAT_LOST, rules.on_heartbeat_lost, why)
+    idle = now - pulse.progress_at
+    if idle >= rules.progress_s:
+        why = f"no progress for {idle:.1f} s (limit {rules.progress_s:g} s)"
+        deadly = rules.progress_is_limit and pulse.last.progress_changes > 0
+        return Verdict(Code.STALLED, Action.KILL if deadly else rules.on_stalled, why)
+    if pulse.spinning_since is not None and now - pulse.spinning_since >= rules.spin_s:
+        why = f"a full core used for {now - pulse.spinning_since:.0f} s"
+        return Verdict(Code.CPU_SPIN, rules.on_cpu_spin, why)
+    return None

@@ -1,0 +1,54 @@
+"""When a worker may be born, and how much may be handed to it ahead: pure.
+
+`Intensity` is the answer to a crash loop: births that follow too many early deaths wait, each time
+longer, and an open breaker is an alarm, not a silent retry. Source: SPEC P4, DESIGN §6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+#: A worker that lived this long did not die of its start.
+STABLE_AFTER_S = 10.0
+#: The first wait of an open breaker and the longest one, seconds.
+FIRST_HALT_S, LONGEST_HALT_S = 2.0, 60.0
+#: Work handed ahead must be done within this time (it can still be taken back meanwhile).
+LOOK_AHEAD_S = 0.05
+LOOK_AHEAD_MAX = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intensity:
+    """Early deaths within a window; more than `deaths` in `window_s` halt the births."""
+
+    deaths: int = 5
+    window_s: float = 60.0
+    recent: tuple[float, ...] = field(default=())
+    halted_until: float | None = None
+    halts: int = 0
+
+    def died(self, lived_s: float, now: float) -> Intensity:
+        """Note a death; a worker that had been stable closes the breaker instead."""
+        if lived_s >= STABLE_AFTER_S:
+            return replace(self, recent=(), halts=0, halted_until=None)
+        recent = (*(t for t in self.recent if now - t < self.window_s), now)
+        if len(recent) <= self.deaths:
+            return replace(self, recent=recent)
+        wait = min(LONGEST_HALT_S, FIRST_HALT_S * 2.0**self.halts)
+        return replace(self, recent=(), halts=self.halts + 1, halted_until=now + wait)
+
+    def is_halted(self, now: float) -> bool:
+        """Say whether births wait at this moment."""
+        return self.halted_until is not None and now < self.halted_until
+
+
+def look_ahead(mean_durations_s: Sequence[float | None]) -> int:
+    """Return how many attempts one worker may hold, from the recent mean duration of each type.
+
+    1 as long as any type in play is unmeasured or takes more than half the look-ahead time.
+    """
+    if not mean_durations_s or any(mean is None for mean in mean_durations_s):
+        return 1
+    slowest = max(mean for mean in mean_durations_s if mean is not None)
+    return max(1, min(LOOK_AHEAD_MAX, int(LOOK_AHEAD_S / max(slowest, 1e-6))))

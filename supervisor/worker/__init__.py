@@ -1,0 +1,1 @@
+"""The child: one OS process that runs one attempt at a time. Imports neither store nor web."""

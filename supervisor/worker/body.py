@@ -1,0 +1,144 @@
+"""Running one task body and turning whatever comes out of it into text.
+
+Secret kept here: sync and async bodies, which exceptions mean what, and the caps on everything that
+leaves the process. Nothing a body raises or returns can break the worker: its repr may raise, its
+message may be 50 MB, its result may not be JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from supervisor.errors import Interruption
+from supervisor.model.outcome import ERROR_TEXT_MAX, TRACEBACK_MAX, cut
+from supervisor.model.spec import json_problems, shorten
+from supervisor.worker.context import Line, TaskContext
+from supervisor.worker.wire import Assign
+
+if TYPE_CHECKING:
+    from supervisor.app import App, Task
+
+RESULT_MAX_BYTES = 256 * 1024
+#: Frames kept of each traceback in a chain: the outermost and innermost are what people read.
+TRACEBACK_FRAMES = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyEnd:
+    """How a body ended, as text. `how` is one of the words of wire.Finished."""
+
+    how: str
+    result_json: str | None = None
+    error_type: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    retryable: bool = True
+
+
+class Guard(Line, Protocol):
+    """The worker's side of an interruption."""
+
+    def arm(self, nudge: Callable[[], None] | None, *, by_signal: bool) -> None:
+        """Let interrupts land from here on."""
+
+    def disarm(self) -> None:
+        """Let none land any more."""
+
+
+def run_body(app: App, assign: Assign, guard: Guard) -> BodyEnd:
+    """Run the body of this assignment to its end, whatever that is."""
+    task = app.types.get(assign.type)
+    if task is None:
+        return BodyEnd(how="raised", error_type="UnknownTaskType", error=assign.type)
+    context = TaskContext(assign, guard)
+    try:
+        try:
+            value = _call(task, context, json.loads(assign.params_json), guard)
+        finally:
+            guard.disarm()
+    except Interruption:
+        return BodyEnd(how="interrupted")
+    except asyncio.CancelledError as exc:
+        if guard.wish() is not None:
+            guard.acknowledge()
+            return BodyEnd(how="interrupted")
+        return _raised(task, exc)
+    except BaseException as exc:
+        return _raised(task, exc)
+    return _returned(value)
+
+
+def _call(task: Task, context: TaskContext, params: dict[str, Any], guard: Guard) -> Any:
+    if not task.is_async:
+        guard.arm(None, by_signal=task.options.interrupt)
+        return task.function(context, **params)
+    with asyncio.Runner() as runner:
+        return runner.run(_awaited(task, context, params, guard))
+
+
+async def _awaited(task: Task, context: TaskContext, params: dict[str, Any], guard: Guard) -> Any:
+    loop = asyncio.get_running_loop()
+    current = asyncio.current_task()
+    if current is not None and task.options.interrupt:
+        guard.arm(lambda: _cancel_soon(loop, current, guard), by_signal=False)
+    value = task.function(context, **params)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _cancel_soon(
+    loop: asyncio.AbstractEventLoop, body: asyncio.Task[Any], guard: Guard
+) -> None:
+    def deliver() -> None:
+        guard.acknowledge()
+        body.cancel()
+
+    loop.call_soon_threadsafe(deliver)
+
+
+def _returned(value: Any) -> BodyEnd:
+    if value is None:
+        return BodyEnd(how="returned", result_json="null")
+    problems = json_problems(value, "result")
+    if problems:
+        return BodyEnd(how="result_invalid", error=cut("; ".join(map(str, problems)), 2000))
+    encoded = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if len(encoded) > RESULT_MAX_BYTES:
+        why = f"the result is {len(encoded)} characters of JSON, the most is {RESULT_MAX_BYTES}"
+        return BodyEnd(how="result_too_large", error=why)
+    return BodyEnd(how="returned", result_json=encoded)
+
+
+def _raised(task: Task, exc: BaseException) -> BodyEnd:
+    no_retry: tuple[type[BaseException], ...] = tuple(task.options.no_retry_for)
+    return BodyEnd(
+        how="raised",
+        error_type=_printable(type(exc).__qualname__),
+        error=_message(exc),
+        traceback=_traceback(exc),
+        retryable=not isinstance(exc, no_retry),
+    )
+
+
+def _message(exc: BaseException) -> str:
+    try:
+        return _printable(cut(str(exc), ERROR_TEXT_MAX))
+    except BaseException as broken:
+        return f"<its str() raised {type(broken).__name__}>"
+
+
+def _traceback(exc: BaseException) -> str:
+    try:
+        lines = traceback.format_exception(exc, limit=-TRACEBACK_FRAMES)
+        return _printable(cut("".join(lines), TRACEBACK_MAX))
+    except BaseException as broken:
+        return f"<formatting it raised {type(broken).__name__}: {shorten(exc)}>"
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

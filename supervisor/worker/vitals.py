@@ -1,0 +1,129 @@
+"""The vital signs of a worker in shared memory: written by the worker, read by the node.
+
+Secret kept here: the layout. One word (8 bytes) per value, each written by one thread and by one
+store, so no lock is needed and reading costs no system call. The memory is a sealed memfd: it
+outlives a SIGKILL of the writer, and a worker that truncates it cannot crash the node. All times
+are CLOCK_MONOTONIC nanoseconds of this host.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from dataclasses import dataclass
+
+SIZE = 4096
+NAME = "supervisor-vitals"
+
+_BEATS, _TICKS, _SEQ, _STARTED, _CHANGES, _DONE, _TOTAL, _ACK, _FINISHED, _OUTPUT = range(10)
+_ACK_KIND, _CHANGED = 10, 11
+
+#: Numbers of the interruptions in the acknowledge word.
+KINDS = ("", "cancel", "soft_timeout", "shutdown")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One look at a worker's vital signs. `seq` is 0 between attempts."""
+
+    beats: int
+    ticks: int
+    seq: int
+    started_ns: int
+    progress_changes: int
+    progress_done: float
+    progress_total: float
+    progress_changed_ns: int
+    acknowledged_seq: int
+    acknowledged_kind: str
+    finished: int
+    output_start: int
+
+
+def create() -> int:
+    """Make the shared memory and return its descriptor, sealed against resizing."""
+    fd = os.memfd_create(NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, SIZE)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return fd
+
+
+class Vitals:
+    """One worker's vital signs, mapped from a descriptor of `create`."""
+
+    def __init__(self, fd: int) -> None:
+        self._map = mmap.mmap(fd, SIZE)
+        self._view = memoryview(self._map)
+        self._words = self._view.cast("Q")
+        self._floats = self._view.cast("d")
+
+    def close(self) -> None:
+        """Unmap; the memory lives on while another process has it."""
+        self._words.release()
+        self._floats.release()
+        self._view.release()
+        self._map.close()
+
+    # -- written by the worker ------------------------------------------------------------------
+
+    def beat(self) -> None:
+        """Count one beat of the helper thread."""
+        self._words[_BEATS] += 1
+
+    def begin(self, seq: int, started_ns: int, output_start: int) -> None:
+        """The main thread enters the body of attempt `seq`."""
+        words = self._words
+        words[_CHANGES] = 0
+        self._floats[_DONE] = self._floats[_TOTAL] = 0.0
+        words[_CHANGED] = started_ns
+        words[_STARTED] = started_ns
+        words[_OUTPUT] = output_start
+        words[_SEQ] = seq
+
+    def end(self) -> None:
+        """The main thread has left the body."""
+        self._words[_SEQ] = 0
+        self._words[_FINISHED] += 1
+
+    def tick(self) -> None:
+        """Count one sign of life of the main thread."""
+        self._words[_TICKS] += 1
+
+    def progress(self, done: float, total: float, now_ns: int) -> None:
+        """Report progress; a repeated equal value is no progress (K2)."""
+        if self._words[_CHANGES] and self._floats[_DONE] == done:
+            return
+        self._floats[_DONE] = done
+        self._floats[_TOTAL] = total
+        self._words[_CHANGED] = now_ns
+        self._words[_CHANGES] += 1
+
+    def acknowledge(self, seq: int, kind: str) -> None:
+        """The interruption of this kind has reached the body of attempt `seq`."""
+        self._words[_ACK_KIND] = KINDS.index(kind)
+        self._words[_ACK] = seq
+
+    # -- read by the node -----------------------------------------------------------------------
+
+    def read(self) -> Reading:
+        """Take one look: values are each whole, and may be a store apart from one another."""
+        words, floats = self._words, self._floats
+        return Reading(
+            beats=words[_BEATS],
+            ticks=words[_TICKS],
+            seq=words[_SEQ],
+            started_ns=words[_STARTED],
+            progress_changes=words[_CHANGES],
+            progress_done=floats[_DONE],
+            progress_total=floats[_TOTAL],
+            progress_changed_ns=words[_CHANGED],
+            acknowledged_seq=words[_ACK],
+            acknowledged_kind=KINDS[words[_ACK_KIND] % len(KINDS)],
+            finished=words[_FINISHED],
+            output_start=words[_OUTPUT],
+        )
+
+    def current_seq(self) -> int:
+        """Return the attempt the main thread is in, 0 for none."""
+        return self._words[_SEQ]

@@ -1,0 +1,261 @@
+"""The zygote: an exec'ed, single-threaded process that has imported the app and forks workers.
+
+Secret kept here: how a worker is born as the *node's* child. The zygote forks twice, the middle
+process leaves, and the kernel hands the orphan to the nearest subreaper, the node. The newborn waits
+until its parent is the node (never until a pipe closes: that comes first), then asks to die with it,
+then looks again. With --exec the process itself becomes the one worker (for apps whose import leaves
+threads or sockets behind). Everything the node knows of the app's types it learns from `Booted`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ctypes
+import gc
+import importlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from supervisor.clock import SystemClock
+from supervisor.errors import BootFailed
+from supervisor.worker import wire
+from supervisor.worker.main import (
+    EXIT_BOOT_FAILED,
+    EXIT_IMPORT_FAILED,
+    EXIT_NODE_GONE,
+    EXIT_OK,
+    Plumbing,
+    be_worker,
+)
+
+if TYPE_CHECKING:
+    from supervisor.app import App
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+HAND_OVER_S = 5.0
+_PID_BYTES = 8
+
+
+def prctl(option: int, value: int) -> None:
+    """Call prctl(2) and raise OSError when the kernel refuses."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def load_app(reference: str) -> App:
+    """Import `module:attribute` (attribute defaults to app) and return the App.
+
+    Raises: BootFailed naming what is wrong and how to mend it.
+    """
+    from supervisor.app import App
+
+    module_name, _, attribute = reference.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as exc:
+        raise BootFailed(
+            f"importing {module_name!r} raised {type(exc).__name__}: {exc}",
+            remedy=f"Run `python -c 'import {module_name}'` in the same directory and mend it.",
+            traceback=traceback.format_exc(),
+        ) from exc
+    found = getattr(module, attribute or "app", None)
+    if not isinstance(found, App):
+        raise BootFailed(
+            f"{module_name!r} has no App named {attribute or 'app'!r}",
+            remedy="Name it as MODULE:ATTRIBUTE, for example tasks:app.",
+        )
+    return found
+
+
+def describe_types(app: App) -> tuple[wire.TypeInfo, ...]:
+    """Return what the node must know of each task type."""
+    fields = [f for f in wire.TypeInfo.__struct_fields__ if f != "name"]
+    return tuple(
+        wire.TypeInfo(name=name, **{f: getattr(task.options, f) for f in fields})
+        for name, task in app.types.items()
+    )
+
+
+def fork_obstacles() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Say what the app's import left behind: (what forbids forking, what is only worth a warning).
+
+    Python threads, connected sockets and running event loops forbid it; native threads (numpy's
+    BLAS) restart themselves after a fork and only warn.
+    """
+    threads = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+    obstacles = [f"thread {name!r} is running" for name in threads]
+    obstacles += [f"socket connected to {peer} is open" for peer in _connected_sockets()]
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        obstacles.append("an event loop is running")
+    native = len(os.listdir("/proc/self/task")) - 1 - len(threads)
+    warnings = (f"{native} native thread(s) run beside Python's",) if native > 0 else ()
+    return tuple(obstacles), warnings
+
+
+def _connected_sockets() -> list[str]:
+    peers = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if not os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as sock:
+                if sock.family in (socket.AF_INET, socket.AF_INET6):
+                    peers.append("{}:{}".format(*sock.getpeername()[:2]))
+    return peers
+
+
+class Zygote:
+    """The loop of the zygote process."""
+
+    def __init__(self, line: socket.socket, supervisor_pid: int) -> None:
+        self._line = line
+        self._supervisor_pid = supervisor_pid
+        self._decoder: wire.Decoder[wire.Birth] = wire.Decoder(wire.Birth)
+
+    def run(self, app: App) -> int:
+        """Report the app, then fork a worker for each Birth until the line closes."""
+        obstacles, warnings = fork_obstacles()
+        gc.collect()
+        gc.freeze()
+        self._send(wire.Booted(describe_types(app), obstacles, warnings))
+        while True:
+            data, fds, _, _ = socket.recv_fds(self._line, wire.PACKET_MAX_BYTES, len(Plumbing._fields))
+            if not data:
+                return EXIT_OK
+            for fd in fds:
+                os.set_inheritable(fd, False)  # they arrive inheritable: no exec may keep them
+            self._give_birth(app, self._decoder.decode(data).config, Plumbing(*fds))
+
+    def _send(self, message: wire.Message) -> None:
+        self._line.send(wire.encode(message))
+
+    def _give_birth(self, app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> None:
+        try:
+            pid = self._fork_twice(app, config, plumbing)
+        except OSError as exc:
+            self._send(wire.Stillborn(config.worker_id, str(exc)))
+        else:
+            self._send(wire.Born(config.worker_id, pid))
+        finally:
+            for fd in plumbing:
+                os.close(fd)
+
+    def _fork_twice(self, app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> int:
+        read_end, write_end = os.pipe()
+        try:
+            middle = os.fork()
+            if middle == 0:
+                self._middle(app, config, plumbing, write_end)
+            os.close(write_end)
+            write_end = -1
+            told = os.read(read_end, _PID_BYTES)
+            os.waitpid(middle, 0)
+        finally:
+            os.close(read_end)
+            if write_end >= 0:
+                os.close(write_end)
+        if not told:
+            raise OSError("the second fork failed")
+        return int.from_bytes(told, "little")
+
+    def _middle(
+        self, app: App, config: wire.WorkerConfig, plumbing: Plumbing, write_end: int
+    ) -> NoReturn:
+        try:
+            pid = os.fork()
+        except OSError:
+            os._exit(EXIT_BOOT_FAILED)
+        if pid:
+            os.write(write_end, pid.to_bytes(_PID_BYTES, "little"))
+            os._exit(EXIT_OK)
+        os.close(write_end)
+        self._line.close()
+        _leave(_newborn(app, config, plumbing))
+
+
+def _newborn(app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> int:
+    os.setsid()
+    if not _handed_over(config.supervisor_pid):
+        return EXIT_NODE_GONE
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    return be_worker(app, config, plumbing)
+
+
+def _handed_over(supervisor_pid: int) -> bool:
+    """Wait to become the node's child, then tie our life to its; False if it is gone."""
+    clock = SystemClock()
+    deadline = clock.mono() + HAND_OVER_S
+    while os.getppid() != supervisor_pid:
+        if clock.mono() > deadline:
+            return False
+        clock.sleep(0.0002)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    return os.getppid() == supervisor_pid
+
+
+def _leave(code: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _boot(reference: str, line: socket.socket) -> App:
+    try:
+        return load_app(reference)
+    except BootFailed as exc:
+        text = str(exc.facts.get("traceback", ""))
+        line.send(wire.encode(wire.BootRefused(f"{exc} {exc.remedy}".strip(), text[-8000:])))
+        _leave(EXIT_IMPORT_FAILED)
+
+
+def _main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="supervisor.worker.zygote", description=__doc__)
+    parser.add_argument("--line", type=int, required=True, help="descriptor of the node's socket")
+    parser.add_argument("--supervisor-pid", type=int, required=True)
+    parser.add_argument("--app", required=True, help="MODULE:ATTRIBUTE of the App")
+    parser.add_argument("--exec", action="store_true", help="become one worker, do not fork")
+    options = parser.parse_args(argv)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the node's to act on
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != options.supervisor_pid:
+        return EXIT_NODE_GONE
+    line = socket.socket(fileno=options.line)
+    line.set_inheritable(False)
+    app = _boot(options.app, line)
+    if options.exec:
+        return _become_worker(app, line)
+    return Zygote(line, options.supervisor_pid).run(app)
+
+
+def _become_worker(app: App, line: socket.socket) -> int:
+    line.send(wire.encode(wire.Booted(describe_types(app))))
+    data, fds, _, _ = socket.recv_fds(line, wire.PACKET_MAX_BYTES, len(Plumbing._fields))
+    if not data:
+        return EXIT_NODE_GONE
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    decoder: wire.Decoder[wire.Birth] = wire.Decoder(wire.Birth)
+    config = decoder.decode(data).config
+    line.close()
+    os.setsid()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    return be_worker(app, config, Plumbing(*fds))
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+    _leave(_main())

@@ -1,0 +1,345 @@
+"""The face a program sees: an App, its task types, and what can be done with their tasks.
+
+Secret kept here: how a function becomes a task type. Light: a worker imports this module, so the
+store comes in only when somebody submits or looks (`App.client`, the single upward edge).
+Invariants: one type per name; a bad declaration or submit is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
+
+from supervisor.errors import ConfigError, InvalidSpec, Problem, UnknownTaskType
+from supervisor.model.spec import parse_spec, shorten
+from supervisor.settings import (
+    Settings,
+    TaskOptions,
+    check_values,
+    load_settings,
+    toml_from,
+)
+from supervisor.signature import Signature, read_signature
+
+if TYPE_CHECKING:
+    from supervisor.client import Client, Handle
+    from supervisor.model.record import Acted
+    from supervisor.store.reader import HistoryLine
+
+__all__ = ["App", "SubmitOptions", "Task", "TaskOptions", "TypeLimits"]
+
+Body = Callable[..., Any]
+ReleaseHook = Callable[[], object]
+
+
+class TypeLimits(TypedDict, total=False):
+    """Limits that a type may set; seconds and bytes."""
+
+    timeout: float
+    soft_timeout: float
+    max_retries: int
+    retry_base: float
+    retry_max: float
+    max_crashes: int
+    progress_timeout: float
+    cancel_grace: float
+    memory_limit_bytes: int
+    heartbeat_interval: float
+    heartbeat_misses: int
+    cpu_spin_after: float
+
+
+class SubmitOptions(TypedDict, total=False):
+    """What `submit` takes beside the params; each is a field of the task spec."""
+
+    by: str
+    dedup_key: str
+    dedup_ttl: float
+    queue: str
+    priority: int
+    timeout: float
+    soft_timeout: float
+    max_retries: int
+    run_after: datetime | str
+    tags: Sequence[str]
+    parent_id: str
+    task_id: str
+    connection: Any
+
+
+NAMESAKE_WARNING = (
+    "the distribution 'supervisor' (supervisord) is installed in this environment and shares the "
+    "import name of 'task-supervisor': one of them overwrites files of the other. Use separate "
+    "virtual environments."
+)
+SUBMIT_OPTIONS = frozenset(SubmitOptions.__annotations__)
+
+
+class Task:
+    """A task type: the function, its options, and `submit`. Calling it runs the function here."""
+
+    def __init__(
+        self, app: App, name: str, function: Body, options: TaskOptions, signature: Signature
+    ) -> None:
+        self.app = app
+        self.name = name
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.options = options
+        self.signature = signature
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}>"
+
+    def submit(self, *positional: object, **given: Any) -> Handle:
+        """Submit a task of this type: params and options (`SubmitOptions`), all by name.
+
+        Raises: InvalidSpec naming every bad field; StoreUnavailable.
+        """
+        connection = given.pop("connection", None)
+        return self.app.submit(self.spec(*positional, **given), connection=connection)
+
+    def spec(self, *positional: object, **given: Any) -> dict[str, Any]:
+        """Return the task spec that `submit` would write, without writing it.
+
+        Raises: InvalidSpec for params given by position.
+        """
+        if positional:
+            names = ", ".join(self.signature.names) or "none"
+            raise InvalidSpec(
+                [Problem("params", f"are given by name ({names})", shorten(positional))]
+            )
+        options = {name: given.pop(name) for name in SUBMIT_OPTIONS & given.keys()}
+        if "by" in options:
+            options["submitted_by"] = options.pop("by")
+        return {"type": self.name, "params": given, **options}
+
+
+class App:
+    """A registry of task types, and the verbs on their tasks.
+
+    Settings given here stand above the defaults only: flags, environment and TOML file win.
+    """
+
+    def __init__(
+        self, store: str | None = None, queue: str | None = None, **settings: object
+    ) -> None:
+        _warn_of_namesake()
+        given = {"store": store, "queue": queue, **settings}
+        self.overrides: Mapping[str, object] = MappingProxyType(
+            {name: value for name, value in given.items() if value is not None}
+        )
+        check_values(self.overrides, "App(...)")
+        self._types: dict[str, Task] = {}
+        self._release_hooks: list[ReleaseHook] = []
+        self._settings: Settings | None = None
+        self._client: tuple[int, Client] | None = None
+
+    @property
+    def types(self) -> Mapping[str, Task]:
+        """The registered types by name."""
+        return MappingProxyType(self._types)
+
+    @property
+    def release_hooks(self) -> tuple[ReleaseHook, ...]:
+        """The functions a worker runs before it exits, in the order of registration."""
+        return tuple(self._release_hooks)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of this process, read once from environment, TOML file and overrides."""
+        if self._settings is None:
+            self._settings = load_settings({}, os.environ, toml_from(os.environ), self.overrides)
+        return self._settings
+
+    @property
+    def client(self) -> Client:
+        """The way to the store; opened on first use, and again in a forked child."""
+        pid = os.getpid()
+        if self._client is None or self._client[0] != pid:
+            from supervisor.client import Client  # brings in the store, which a worker never needs
+
+            self._client = (pid, Client(self.settings))
+        return self._client[1]
+
+    @overload
+    def task(self, body: Body, /) -> Task: ...
+
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        queue: str | None = None,
+        no_retry_for: tuple[type[BaseException], ...] = (),
+        interrupt: bool = True,
+        **limits: Unpack[TypeLimits],
+    ) -> Callable[[Body], Task]: ...
+
+    def task(
+        self,
+        body: Body | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str | None = None,
+        no_retry_for: tuple[type[BaseException], ...] = (),
+        interrupt: bool = True,
+        **limits: Unpack[TypeLimits],
+    ) -> Any:
+        """Make a function `body(ctx, …)`, plain or async, a task type.
+
+        `interrupt` False: cancel and soft timeout only set a flag. `no_retry_for`: exceptions
+        that end the task at once. Raises: ConfigError for a bad or second declaration.
+        """
+
+        def register(function: Body) -> Task:
+            options = _options(function, queue, no_retry_for, interrupt, dict(limits))
+            return self._register(name, function, options)
+
+        return register if body is None else register(body)
+
+    def _register(self, name: str | None, body: Body, options: TaskOptions) -> Task:
+        chosen = name if name is not None else getattr(body, "__name__", "")
+        _require_name(chosen, options.queue)
+        if chosen in self._types:
+            first = self._types[chosen].function
+            raise ConfigError(
+                f"task {chosen} is registered twice: in {first.__module__} and {body.__module__}",
+                remedy="Rename one of the functions or give it `name=`.",
+                task=chosen,
+            )
+        task = Task(self, chosen, body, options, read_signature(body, SUBMIT_OPTIONS))
+        self._types[chosen] = task
+        return task
+
+    def on_release(self, hook: ReleaseHook) -> ReleaseHook:
+        """Run this function in each worker before it exits (close pools, flush buffers)."""
+        if not callable(hook):
+            raise ConfigError("on_release takes a function", remedy="Decorate a function.")
+        self._release_hooks.append(hook)
+        return hook
+
+    def checked(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the spec with its type's queue, after checking it against the type.
+
+        Raises: InvalidSpec, UnknownTaskType.
+        """
+        parse_spec(spec)
+        if not self._types:  # a program that only submits need not import the bodies
+            return dict(spec)
+        task = self._types.get(spec["type"])
+        if task is None:
+            raise _unknown_type(str(spec["type"]), self._types)
+        problems = task.signature.problems(spec.get("params", {}))
+        if problems:
+            raise InvalidSpec(problems)
+        if spec.get("queue") is None and task.options.queue is not None:
+            return {**spec, "queue": task.options.queue}
+        return dict(spec)
+
+    def submit(self, spec: Mapping[str, Any], connection: Any = None) -> Handle:
+        """Write one task; a `dedup_key` that is held returns the existing one.
+
+        With `connection` (SQLAlchemy) it joins the caller's transaction.
+        Raises: InvalidSpec, UnknownTaskType, StoreUnavailable.
+        """
+        return self.submit_many([spec], connection)[0]
+
+    def submit_many(
+        self, specs: Iterable[Mapping[str, Any]], connection: Any = None
+    ) -> list[Handle]:
+        """Write all tasks in one transaction, or none if one of them is refused."""
+        return self.client.submit_many([self.checked(spec) for spec in specs], connection)
+
+    def get(self, task_id: str) -> Handle:
+        """Return the handle of a task. Raises: UnknownTask."""
+        return self.client.get(task_id)
+
+    def history(self, task_id: str) -> list[HistoryLine]:
+        """Return the audit trail of a task, oldest first. Raises: UnknownTask."""
+        return self.client.history(task_id)
+
+    def cancel(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
+        """Ask tasks to stop; each id is answered on its own, in the order given."""
+        return self.client.cancel(task_ids, by=by, reason=reason)
+
+    def fail(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
+        """End stuck tasks as FAILED; each id is answered on its own."""
+        return self.client.fail(task_ids, by=by, reason=reason)
+
+    def rerun(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
+        """Put FAILED and TIMEOUT tasks back to PENDING; each id is answered on its own."""
+        return self.client.rerun(task_ids, by=by, reason=reason)
+
+    def pause(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> None:
+        """Let no more tasks of a queue (or of one priority of it) start; running ones go on."""
+        self.client.pause(queue, priority, by=by, reason=reason)
+
+    def resume(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> None:
+        """Let tasks of a paused queue start again."""
+        self.client.resume(queue, priority, by=by, reason=reason)
+
+
+def _options(
+    body: object,
+    queue: str | None,
+    no_retry_for: tuple[type[BaseException], ...],
+    interrupt: bool,
+    limits: dict[str, Any],
+) -> TaskOptions:
+    where = f"task {getattr(body, '__name__', body)!s}"
+    check_values(limits, where, scoped=True)
+    exceptions = isinstance(no_retry_for, tuple) and all(
+        isinstance(kind, type) and issubclass(kind, BaseException) for kind in no_retry_for
+    )
+    if not exceptions:
+        raise ConfigError(
+            f"{where}: no_retry_for must be a tuple of exception classes",
+            remedy="Write no_retry_for=(ValueError,) with its comma.",
+        )
+    if not isinstance(interrupt, bool):
+        raise ConfigError(f"{where}: interrupt must be True or False", remedy="Give one of them.")
+    return TaskOptions(queue=queue, no_retry_for=no_retry_for, interrupt=interrupt, **limits)
+
+
+def _require_name(name: str, queue: str | None) -> None:
+    try:
+        parse_spec({"type": name, "queue": queue})
+    except InvalidSpec as exc:
+        raise ConfigError(
+            f"task {name!r}: {exc}",
+            remedy="Correct it in the decorator: name= for the type, queue= for its queue.",
+            task=name,
+        ) from exc
+
+
+def _unknown_type(name: str, known: Mapping[str, object]) -> UnknownTaskType:
+    import difflib  # only on the way to an error
+
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    return UnknownTaskType(
+        f"no task type {name!r} is registered",
+        remedy=f"{hint}This app knows: {', '.join(sorted(known))}.",
+        type=name,
+    )
+
+
+def _warn_of_namesake() -> None:
+    """Say so when the unrelated distribution `supervisor` (supervisord) shares our import name."""
+    if importlib.util.find_spec("supervisor.supervisord") is None:
+        return
+    warnings.warn(NAMESAKE_WARNING, RuntimeWarning, stacklevel=3)

@@ -1,0 +1,41 @@
+"""Settings as data: one table, four sources, the limits of each task, the rules between them.
+
+Precedence: flag > environment SUPERVISOR_<NAME> > TOML file > what `App(...)` says > default.
+Everything above this layer takes a `Settings` value; nobody else reads the environment.
+"""
+
+from supervisor.settings.kind import Intensity
+from supervisor.settings.limits import SCOPED, TaskLimits, TaskOptions
+from supervisor.settings.load import check_values, config_error, load_settings, toml_from
+from supervisor.settings.relation import GraceSum, fence_after, node_grace, relation_problems
+from supervisor.settings.table import (
+    Setting,
+    Settings,
+    default_store,
+    show,
+    state_dir,
+    store_file,
+    table,
+)
+
+__all__ = [
+    "SCOPED",
+    "GraceSum",
+    "Intensity",
+    "Setting",
+    "Settings",
+    "TaskLimits",
+    "TaskOptions",
+    "check_values",
+    "config_error",
+    "default_store",
+    "fence_after",
+    "load_settings",
+    "node_grace",
+    "relation_problems",
+    "show",
+    "state_dir",
+    "store_file",
+    "table",
+    "toml_from",
+]

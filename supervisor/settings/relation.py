@@ -1,0 +1,102 @@
+"""Rules between settings: values that are fine alone and wrong together.
+
+Pure. The node refuses to start on them and `supervisor check` prints them. Source: S2 §3.1 and
+the stop sequence of a node: drain, checkpoint, release, exit, evidence, then two seconds of slack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from supervisor.errors import Problem
+from supervisor.settings.limits import soft_below
+from supervisor.settings.table import Settings
+
+STOP_SLACK_S = 2.0  # reaping, the last commit and the exit of the node itself
+LEASE_SLACK_S = 5.0  # loop gap and scheduling delay between fencing and the last worker's death
+
+
+@dataclass(frozen=True, slots=True)
+class GraceSum:
+    """How long a node may take to stop, by stage, in seconds."""
+
+    stages: tuple[tuple[str, float], ...]
+
+    @property
+    def total(self) -> float:
+        """The sum of all stages."""
+        return sum(seconds for _, seconds in self.stages)
+
+    def __str__(self) -> str:
+        parts = " + ".join(f"{name} {seconds:g}" for name, seconds in self.stages)
+        return f"{parts} = {self.total:g} s"
+
+
+def node_grace(settings: Settings) -> GraceSum:
+    """Add up the longest stop of a whole node."""
+    return GraceSum(
+        (
+            ("drain_grace", settings.drain_grace),
+            ("checkpoint_budget", settings.checkpoint_budget),
+            ("release_budget", settings.release_budget),
+            ("exit_budget", settings.exit_budget),
+            ("autopsy_budget", settings.autopsy_budget),
+            ("slack", STOP_SLACK_S),
+        )
+    )
+
+
+def fence_after(settings: Settings) -> float:
+    """Return the seconds after its last good renewal at which a node must stop its workers."""
+    return settings.lease - (settings.cancel_grace + settings.autopsy_budget + LEASE_SLACK_S)
+
+
+def relation_problems(settings: Settings, orchestrator_grace: float | None = None) -> list[Problem]:
+    """Return every rule between settings that does not hold.
+
+    `orchestrator_grace` is what systemd, Docker or Kubernetes waits before it kills, in seconds.
+    """
+    found = [*_lease_problems(settings), *_task_problems(settings)]
+    grace = node_grace(settings)
+    if orchestrator_grace is not None and orchestrator_grace <= grace.total:
+        found.append(
+            Problem(
+                "grace",
+                f"must be above {grace.total:g} s, the longest stop of a node ({grace}); give the "
+                "orchestrator more time or shorten these settings",
+                f"{orchestrator_grace:g}",
+            )
+        )
+    return found
+
+
+def _lease_problems(settings: Settings) -> list[Problem]:
+    least = settings.cancel_grace + settings.autopsy_budget + LEASE_SLACK_S
+    if settings.lease > least:
+        return []
+    return [
+        Problem(
+            "lease",
+            f"must be above cancel_grace + autopsy_budget + {LEASE_SLACK_S:g} = {least:g} s, or "
+            "another node could start a task whose worker is still being stopped",
+            f"{settings.lease:g}",
+        )
+    ]
+
+
+def _task_problems(settings: Settings) -> list[Problem]:
+    found = []
+    soft = settings.soft_timeout
+    if soft is not None and soft_below(soft, settings.timeout) != soft:
+        found.append(
+            Problem("soft_timeout", f"must be below timeout ({settings.timeout:g} s)", f"{soft:g}")
+        )
+    if settings.retry_max < settings.retry_base:
+        found.append(
+            Problem(
+                "retry_max",
+                f"must not be below retry_base ({settings.retry_base:g} s)",
+                f"{settings.retry_max:g}",
+            )
+        )
+    return found

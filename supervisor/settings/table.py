@@ -1,0 +1,396 @@
+"""The one table of settings: each field below is a setting with its type, default, kind and prose.
+
+Flags, environment names, TOML keys, `supervisor check`, `supervisor config` and docs/settings.md
+are all made from it; nothing else knows a default. A `Settings` is a value: read it freely.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from supervisor.settings import kind
+from supervisor.settings.kind import Intensity, Kind
+from supervisor.settings.limits import (
+    SCOPED,
+    TaskLimits,
+    TaskOptions,
+    resolve,
+    with_task_fields,
+)
+
+APP_DIR = "task-supervisor"
+_NO_OPTIONS = TaskOptions()
+
+
+def state_dir() -> Path:
+    """Return this user's state directory for the product (not created here)."""
+    from platformdirs import user_state_dir  # 3 ms that a process with its own paths saves
+
+    return Path(user_state_dir(APP_DIR))
+
+
+def default_store() -> str:
+    """Return the address of the store that is used when nobody names one: an absolute file."""
+    return f"sqlite:///{state_dir() / 'supervisor.db'}"
+
+
+def store_file(url: str) -> Path | None:
+    """Return the file of a SQLite address, None for any other."""
+    prefix, mark, rest = url.partition("sqlite:///")
+    return Path(rest.partition("?")[0]) if mark and not prefix else None
+
+
+def _default_workers() -> int:
+    return os.cpu_count() or 1
+
+
+def _empty() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+def _of(accepts: Kind, prose: str, shown: str = "") -> dict[str, Any]:
+    return {"kind": accepts, "prose": prose, "shown": shown}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings of one process. Units: seconds, unless the name says bytes or days."""
+
+    # Where things are
+    store: str = field(
+        default_factory=default_store,
+        metadata=_of(
+            kind.sqlite_url(),
+            "Address of the task store. Every process that submits, runs or looks at tasks must "
+            "name the same one.",
+            "supervisor.db in the user's state directory",
+        ),
+    )
+    queue: str = field(
+        default="none",
+        metadata=_of(
+            kind.choice("none"),
+            "The doorbell. none: a local wake socket rings, and the table is polled as fallback.",
+        ),
+    )
+    node_name: str = field(
+        default_factory=platform.node,
+        metadata=_of(kind.hostname(), "Name of this host in rows, metrics and pages.", "host name"),
+    )
+    metrics_listen: str | None = field(
+        default="127.0.0.1:9464",
+        metadata=_of(
+            kind.listen(optional=True),
+            "Where a node serves /metrics, /healthz and /readyz; none serves nothing.",
+        ),
+    )
+    # Workers
+    workers: int = field(
+        default_factory=_default_workers,
+        metadata=_of(kind.whole(1, 1000), "Worker processes of this node.", "number of CPUs"),
+    )
+    queues: tuple[str, ...] = field(
+        default=(), metadata=_of(kind.names(), "Queues that this node takes tasks from.", "all")
+    )
+    spawn: str = field(
+        default="zygote",
+        metadata=_of(
+            kind.choice("zygote", "exec"),
+            "How workers are born. zygote: forked from a process that imported the app once. "
+            "exec: each starts afresh, for apps whose import leaves threads or sockets behind.",
+        ),
+    )
+    recycle_after_tasks: int = field(
+        default=10_000,
+        metadata=_of(kind.whole(1, 10**9), "A worker is replaced after this many tasks."),
+    )
+    recycle_growth_bytes: int = field(
+        default=256 * 2**20,
+        metadata=_of(
+            kind.size(2**20), "A worker that has grown by this much since its birth is replaced."
+        ),
+    )
+    restart_intensity: Intensity = field(
+        default=Intensity(5, 60.0),
+        metadata=_of(
+            kind.intensity(),
+            "Workers that may fail to start in a span of time before the pool halts with an "
+            "alarm instead of spinning.",
+        ),
+    )
+    # Limits of a task
+    timeout: float = field(
+        default=60.0,
+        metadata=_of(
+            kind.seconds(0.01),
+            "Hard limit of one attempt: evidence is taken, then its process is killed.",
+        ),
+    )
+    soft_timeout: float | None = field(
+        default=None,
+        metadata=_of(
+            kind.seconds(0.01, optional=True),
+            "When an attempt is told that its time is nearly up, so that it can clean up.",
+            "90 % of timeout",
+        ),
+    )
+    max_retries: int = field(
+        default=3,
+        metadata=_of(kind.whole(0, 100), "How often a failed or timed-out task is run again."),
+    )
+    retry_base: float = field(
+        default=10.0,
+        metadata=_of(
+            kind.seconds(0.001), "Delay before the first retry; it doubles with each further one."
+        ),
+    )
+    retry_max: float = field(
+        default=3600.0, metadata=_of(kind.seconds(0.001), "Longest delay before a retry.")
+    )
+    max_crashes: int = field(
+        default=3,
+        metadata=_of(
+            kind.whole(1, 100), "A task that has killed its worker this often is quarantined."
+        ),
+    )
+    memory_limit_bytes: int | None = field(
+        default=None,
+        metadata=_of(
+            kind.size(2**20, optional=True),
+            "Resident memory of an attempt above which on_memory acts.",
+            "none",
+        ),
+    )
+    cancel_grace: float = field(
+        default=10.0,
+        metadata=_of(
+            kind.seconds(0, 3600), "How long a canceled attempt may clean up before it is killed."
+        ),
+    )
+    dedup_ttl: float | None = field(
+        default=None,
+        metadata=_of(
+            kind.seconds(1, 366 * 86400, optional=True),
+            "How long after a task's success its dedup key stays taken; a live task always "
+            "keeps it. none: for as long as the task's row exists.",
+            "none",
+        ),
+    )
+    # Is it alive?
+    heartbeat_interval: float = field(
+        default=30.0,
+        metadata=_of(kind.seconds(0.05, 3600), "How often an attempt must show a sign of life."),
+    )
+    heartbeat_misses: int = field(
+        default=3, metadata=_of(kind.whole(1, 100), "Signs of life missed until it counts as lost.")
+    )
+    progress_timeout: float = field(
+        default=300.0,
+        metadata=_of(
+            kind.seconds(0.05),
+            "Without new progress for this long, an attempt is stalled. It is killed for that "
+            "only if its type sets a value of its own (decorator or [type.NAME]) and it has "
+            "reported progress at least once.",
+        ),
+    )
+    cpu_spin_after: float = field(
+        default=600.0,
+        metadata=_of(kind.seconds(0.05), "Full use of a CPU without progress until it is a spin."),
+    )
+    on_heartbeat_lost: str = field(
+        default="kill",
+        metadata=_of(
+            kind.choice("alert", "capture", "kill"),
+            "What follows when the signs of life stop: only tell, take evidence, or take "
+            "evidence and kill.",
+        ),
+    )
+    on_stalled: str = field(
+        default="capture",
+        metadata=_of(
+            kind.choice("alert", "capture"),
+            "What follows when an attempt stalls whose type sets no progress_timeout.",
+        ),
+    )
+    on_cpu_spin: str = field(
+        default="capture",
+        metadata=_of(kind.choice("alert", "capture"), "What follows on a spin; it is not killed."),
+    )
+    on_memory: str = field(
+        default="kill",
+        metadata=_of(
+            kind.choice("alert", "capture", "kill"), "What follows above memory_limit_bytes."
+        ),
+    )
+    # Ownership between nodes
+    lease: float = field(
+        default=90.0,
+        metadata=_of(
+            kind.seconds(1, 3600), "A node that has not renewed for this long no longer owns."
+        ),
+    )
+    sweep_interval: float = field(
+        default=15.0,
+        metadata=_of(kind.seconds(0.05, 3600), "How often RUNNING tasks of lost nodes are sought."),
+    )
+    requeue_safety: float = field(
+        default=30.0,
+        metadata=_of(
+            kind.seconds(0, 3600),
+            "How long a task stays TIMEOUT before it runs again when its node's death was "
+            "inferred from the lease and not proven.",
+        ),
+    )
+    # Stopping a node
+    drain_grace: float = field(
+        default=60.0,
+        metadata=_of(kind.seconds(0, 86400), "How long running tasks may finish at a stop."),
+    )
+    drain_budget: float = field(
+        default=1.0,
+        metadata=_of(kind.seconds(0, 3600), "Drain stage of a single worker that is replaced."),
+    )
+    checkpoint_budget: float = field(
+        default=30.0,
+        metadata=_of(kind.seconds(0, 3600), "Time for an attempt to save a checkpoint and leave."),
+    )
+    release_budget: float = field(
+        default=15.0,
+        metadata=_of(kind.seconds(0, 3600), "Time for the app's on_release functions."),
+    )
+    exit_budget: float = field(
+        default=10.0,
+        metadata=_of(kind.seconds(0, 3600), "Time to exit after SIGTERM before SIGKILL."),
+    )
+    # Evidence
+    autopsy_budget: float = field(
+        default=10.0,
+        metadata=_of(kind.seconds(0.5, 300), "Longest time that taking evidence delays a kill."),
+    )
+    autopsy_dir: str = field(
+        default="",
+        metadata=_of(
+            kind.path(), "Where autopsy bundles are kept.", "autopsies beside the store's file"
+        ),
+    )
+    autopsy_keep_days: int = field(
+        default=14, metadata=_of(kind.whole(1, 3650), "Bundles older than this are removed.")
+    )
+    autopsy_keep_bytes: int = field(
+        default=2 * 2**30,
+        metadata=_of(
+            kind.size(2**20), "Above this total size the oldest bundles are removed first."
+        ),
+    )
+    log_records: int = field(
+        default=100,
+        metadata=_of(kind.whole(1, 10_000), "Newest log records of an attempt that are kept."),
+    )
+    log_tail_bytes: int = field(
+        default=64 * 2**10,
+        metadata=_of(
+            kind.size(1024, 16 * 2**20),
+            "Newest output kept for every attempt that did not succeed.",
+        ),
+    )
+    stack_window: float = field(
+        default=300.0,
+        metadata=_of(kind.seconds(1, 3600), "How far back the ring of stack samples reaches."),
+    )
+    # What the table does not hold
+    queue_tables: Mapping[str, Mapping[str, Any]] = field(default_factory=_empty)
+    type_tables: Mapping[str, Mapping[str, Any]] = field(default_factory=_empty)
+    sources: Mapping[str, str] = field(default_factory=_empty, compare=False, repr=False)
+    _memo: dict[tuple[str, str, TaskOptions], TaskLimits] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        if not self.autopsy_dir:
+            file = store_file(self.store)
+            beside = file.parent if file is not None else state_dir()
+            object.__setattr__(self, "autopsy_dir", str(beside / "autopsies"))
+
+    def for_task(
+        self,
+        type_name: str,
+        queue: str,
+        options: TaskOptions | None = None,
+        *,
+        timeout: float | None = None,
+        soft_timeout: float | None = None,
+        max_retries: int | None = None,
+    ) -> TaskLimits:
+        """Return the limits of one task: its own fields > type > queue > these settings.
+
+        Of a type's two places, `[type.NAME]` beats the decorator: the operator has the last word.
+        Remembers the answer per type and queue, so that a claim costs a dictionary look-up.
+        """
+        key = (type_name, queue, options or _NO_OPTIONS)
+        limits = self._memo.get(key)
+        if limits is None:
+            limits = resolve(
+                {name: getattr(self, name) for name in SCOPED},
+                self.queue_tables.get(queue, {}),
+                self.type_tables.get(type_name, {}),
+                key[2],
+            )
+            self._memo[key] = limits
+        return with_task_fields(limits, timeout, soft_timeout, max_retries)
+
+    def source_of(self, name: str) -> str:
+        """Say where the value of a setting came from."""
+        return self.sources.get(name, "default")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One line of the table, as documentation and flags need it."""
+
+    name: str
+    kind: Kind
+    default: object
+    default_text: str
+    prose: str
+    scoped: bool
+
+    @property
+    def env(self) -> str:
+        """The environment variable that sets it."""
+        return f"SUPERVISOR_{self.name.upper()}"
+
+    @property
+    def flag(self) -> str:
+        """The command-line flag that sets it."""
+        return "--" + self.name.replace("_", "-")
+
+
+def table() -> tuple[Setting, ...]:
+    """Return every setting, in the order the documentation shows them."""
+    return tuple(
+        Setting(
+            name=f.name,
+            kind=f.metadata["kind"],
+            default=f.default,
+            default_text=f.metadata["shown"] or show(f.default),
+            prose=f.metadata["prose"],
+            scoped=f.name in SCOPED,
+        )
+        for f in fields(Settings)
+        if f.metadata
+    )
+
+
+def show(value: object) -> str:
+    """Write a value as a source would give it."""
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return ",".join(value) or "all"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,279 @@
+"""Opening the store: files, connections, transactions, and what a driver's error means.
+
+Secret kept here: SQLite's pragmas and locks, the migration check, the plain words for a driver
+error. Invariants: a reading open creates nothing; a deleted file is never created anew behind a
+running node; writers hold one BEGIN IMMEDIATE at a time and retry it with jitter (a busy handler
+starves them). The ledger takes `writing()`, the reader `reading()`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import make_url
+
+from supervisor.clock import Clock, SystemClock
+from supervisor.errors import ConfigError, StoreUnavailable, SupervisorError
+from supervisor.store.schema import SCHEMA_VERSION
+from supervisor.store.session import Session, Statements
+
+#: How long a writer tries to get its turn before it says that the store is locked.
+WRITE_DEADLINE_S = 5.0
+#: Pause between tries; measured: p50 0.2 ms and p99 3 ms against a node that commits every 1 ms.
+RETRY_PAUSE_S = (0.0002, 0.001)
+READ_BUSY_MS = 5000
+
+
+class Store:
+    """An open store. Safe to share between threads, not across a fork."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self.url = f"sqlite:///{path}"
+        self._clock = clock
+        self._readers = _engine(path, busy_ms=READ_BUSY_MS, read_only=True)
+        self._writers = _engine(path, busy_ms=0, read_only=False)
+        self.statements = Statements(self._writers.dialect)
+        with plain_errors(path):
+            self._keeper = self._writers.raw_connection()  # still reads a file that was deleted
+            self._inode = _inode(path)
+
+    @contextmanager
+    def writing(self, *, wait_s: float = WRITE_DEADLINE_S) -> Iterator[Session]:
+        """Hold one write transaction: committed at the end, rolled back on any error.
+
+        Raises: StoreUnavailable when no turn was got within `wait_s`, or the store is broken.
+        """
+        with plain_errors(self.path):
+            connection = self._writers.raw_connection()
+            try:
+                cursor = connection.cursor()
+                self._begin(cursor, wait_s)
+                try:
+                    yield Session(cursor, self.statements)
+                    cursor.execute("COMMIT")
+                except BaseException:
+                    with suppress(sqlite3.Error):  # the first error says more
+                        cursor.execute("ROLLBACK")
+                    raise
+            finally:
+                connection.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """Hold one read transaction: everything in it is seen at the same moment."""
+        with plain_errors(self.path), self._readers.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.exec_driver_sql("ROLLBACK")
+
+    def _begin(self, cursor: Any, wait_s: float) -> None:
+        give_up = self._clock.mono() + wait_s
+        while True:
+            try:
+                cursor.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                busy = (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
+                if not busy or self._clock.mono() >= give_up:
+                    raise
+            self._clock.sleep(random.uniform(*RETRY_PAUSE_S))  # noqa: S311 (spreads writers)
+
+    def inode_changed(self) -> bool:
+        """Say whether the file at `path` is gone or is another one than was opened."""
+        try:
+            return _inode(self.path) != self._inode
+        except FileNotFoundError:
+            return True
+
+    def rescue(self, target: Path) -> None:
+        """Save what this store holds to a new file, even when its own file was deleted."""
+        with plain_errors(target), closing(sqlite3.connect(target)) as copy:
+            driver: Any = self._keeper.driver_connection
+            driver.backup(copy)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._keeper.close()
+        self._readers.dispose()
+        self._writers.dispose()
+
+
+def open_store(url: str, *, create: bool, clock: Clock | None = None) -> Store:
+    """Open the store at `url`; with `create`, make file and tables or bring them up to date.
+
+    Raises: StoreUnavailable when there is none (and `create` is False) or it cannot be opened;
+    ConfigError for a URL that is not supported or a schema this version does not know.
+    """
+    path = store_path(url)
+    if create:
+        _make_file(path)
+    elif not path.exists():
+        raise StoreUnavailable(
+            f"no store at {path}",
+            remedy="Name another with --store or SUPERVISOR_STORE, or create it: "
+            "`supervisor db upgrade`.",
+            path=str(path),
+        )
+    store = Store(path, clock or SystemClock())
+    try:
+        _check_schema(store, create=create)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def store_path(url: str) -> Path:
+    """Return the absolute path an SQLite URL names.
+
+    Raises: ConfigError for another kind of URL, a store in memory or a relative path.
+    """
+    try:
+        parsed = make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise ConfigError(
+            f"{url!r} is not a store URL", remedy="Write sqlite:////absolute/path.db"
+        ) from error
+    if parsed.get_backend_name() != "sqlite":
+        raise ConfigError(
+            f"stores of kind {parsed.get_backend_name()!r} are not supported by this version",
+            remedy="Use sqlite:////absolute/path.db",
+        )
+    name = parsed.database or ":memory:"
+    if name == ":memory:" or not Path(name).is_absolute():
+        raise ConfigError(
+            f"the store must be an absolute path, not {name!r}",
+            remedy="Write sqlite:////absolute/path.db (four slashes)",
+        )
+    return Path(name)
+
+
+def _make_file(path: Path) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StoreUnavailable(
+            f"cannot create the store {path}: {error.strerror}",
+            remedy="Choose a place you may write to, with --store or SUPERVISOR_STORE.",
+            path=str(path),
+        ) from error
+
+
+def _engine(path: Path, *, busy_ms: int, read_only: bool) -> sa.Engine:
+    # mode=rw: a connection made after the file was deleted must fail, not make an empty one.
+    url = f"sqlite:///file:{quote(str(path))}?mode=rw&uri=true"
+    engine = sa.create_engine(url, pool_size=5, max_overflow=50)
+
+    def prepare(driver: Any, _record: object) -> None:
+        driver.isolation_level = None  # we say BEGIN and COMMIT ourselves
+        cursor = driver.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {READ_BUSY_MS}")  # while WAL is being set up
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute(
+            "PRAGMA synchronous = FULL"
+        )  # a commit that was answered survives power loss
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute(f"PRAGMA query_only = {int(read_only)}")
+        cursor.execute(f"PRAGMA busy_timeout = {busy_ms}")
+        cursor.close()
+
+    event.listen(engine, "connect", prepare)
+    return engine
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def _check_schema(store: Store, *, create: bool) -> None:
+    version = _version(store)
+    if version is not None and int(version) > int(SCHEMA_VERSION):
+        raise ConfigError(
+            f"the store {store.path} has schema {version}, this version knows {SCHEMA_VERSION}",
+            remedy="Install the version of task-supervisor that wrote it, or a newer one.",
+        )
+    if version == SCHEMA_VERSION:
+        return
+    if not create:
+        what = "holds no task store" if version is None else f"has the older schema {version}"
+        raise StoreUnavailable(
+            f"{store.path} {what}", remedy="Run `supervisor db upgrade`.", path=str(store.path)
+        )
+    _upgrade(store)
+
+
+def _version(store: Store) -> str | None:
+    with store.reading() as connection:
+        found = connection.exec_driver_sql(
+            "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
+        ).first()
+        if found is None:
+            return None
+        row = connection.exec_driver_sql("SELECT version_num FROM alembic_version").first()
+        return None if row is None else str(row[0])
+
+
+def _upgrade(store: Store) -> None:
+    from supervisor.store.migrations import upgrade  # alembic costs 0.2 s: only when needed
+
+    with (
+        plain_errors(store.path),
+        store._writers.connect() as connection,
+        connection.begin(),  # Alembic leaves a transaction alone that is already open
+    ):
+        store._begin(connection.connection.cursor(), WRITE_DEADLINE_S)
+        upgrade(connection)  # a no-op if another process did it while we waited
+
+
+_PLAIN = {
+    sqlite3.SQLITE_BUSY: ("is locked by another process", "Find who holds it: `fuser PATH`."),
+    sqlite3.SQLITE_LOCKED: ("is locked by another process", "Find who holds it: `fuser PATH`."),
+    sqlite3.SQLITE_READONLY: ("is read-only", "Check owner and mode of the file and its folder."),
+    sqlite3.SQLITE_FULL: ("cannot grow: the disk is full", "Free space on its file system."),
+    sqlite3.SQLITE_CORRUPT: (
+        "is malformed",
+        "Stop every node and recover it: `sqlite3 PATH .recover`.",
+    ),
+    sqlite3.SQLITE_NOTADB: ("is not an SQLite database", "Check the store's path."),
+    sqlite3.SQLITE_CANTOPEN: ("cannot be opened: it is gone", "Check that the file exists."),
+    sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk (`dmesg`)."),
+    sqlite3.SQLITE_PERM: ("may not be accessed", "Check owner and mode of the file."),
+}
+
+
+@contextmanager
+def plain_errors(path: Path) -> Iterator[None]:
+    """Turn the driver's errors into StoreUnavailable that says what a person can do.
+
+    A constraint or a wrong statement is a bug of ours and is left as it is.
+    """
+    try:
+        yield
+    except SupervisorError:
+        raise
+    except (sqlite3.Error, sa.exc.DBAPIError) as error:
+        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        code = getattr(cause, "sqlite_errorcode", None)
+        if code is None or (code & 0xFF) not in _PLAIN:
+            raise
+        what, remedy = _PLAIN[code & 0xFF]
+        raise StoreUnavailable(
+            f"the store {path} {what}",
+            remedy=remedy.replace("PATH", str(path)),
+            path=str(path),
+            code=getattr(cause, "sqlite_errorname", ""),
+        ) from error

@@ -1,0 +1,10 @@
+"""Every write to the store, as verbs: the state and its audit row in one transaction, or nothing.
+
+Secret kept here: in which order rows are written. Invariants: no move outside the transition table;
+an attempt ends once; whoever lost a race gets an ordinary answer; this package is the sole writer.
+A node groups many verbs in one `transaction()`; clients use one for each act.
+"""
+
+from supervisor.store.ledger.transaction import Ledger, Transaction
+
+__all__ = ["Ledger", "Transaction"]

@@ -1,0 +1,315 @@
+"""Claiming: PENDING → RUNNING for the best due tasks, with attempt row and audit.
+
+Secret kept here: how due work is found. The levels (queue, priority, type) that have PENDING rows
+are found by skipping through one partial index, then each is sought for its oldest due rows: the
+cost grows with levels and claims, never with future rows, unknown types or rows that ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, delete, func, literal_column, select, text, update
+
+from supervisor.model.record import Claim, Owner, Started
+from supervisor.model.states import State, require_legal
+from supervisor.store.ledger.audit import SUPERVISOR, insert_audit
+from supervisor.store.schema import WHOLE_QUEUE, attempts, checkpoints, outbox, queues, tasks
+from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered
+
+#: A (queue, priority, type) that has PENDING rows.
+Level = tuple[str, int, str]
+
+
+def claim(
+    session: Session,
+    owners: Sequence[Owner],
+    *,
+    node_id: str,
+    queues: Sequence[str] | None,
+    types: Collection[str],
+    now: datetime,
+) -> list[Claim]:
+    """Give each owner at most one due task: highest priority first, then longest due."""
+    if not owners:
+        return []
+    chosen = _due(session, claimable_levels(session, queues, types), len(owners), now)
+    if not chosen:
+        return []
+    require_legal(State.PENDING, State.RUNNING)
+    rows = {row[0]: row for row in session.rows_of(_select_claimed, chosen)}
+    claims = [
+        _claim_of(session, rows[task_id], owner, now)
+        for task_id, owner in zip(chosen, owners, strict=False)
+    ]
+    _write(session, claims, owners, node_id, now)
+    return claims
+
+
+def claimable_levels(
+    session: Session, wanted: Sequence[str] | None, types: Collection[str]
+) -> list[Level]:
+    """Return the levels with PENDING rows that this node may run, in no order."""
+    paused = {(queue, priority) for queue, priority in session.rows(_select_paused)}
+    return [
+        (queue, priority, type_)
+        for queue, priority, type_ in session.rows(_select_levels)
+        if type_ in types
+        and (wanted is None or queue in wanted)
+        and (queue, priority) not in paused
+        and (queue, WHOLE_QUEUE) not in paused
+    ]
+
+
+def next_due(
+    session: Session, wanted: Sequence[str] | None, types: Collection[str]
+) -> datetime | None:
+    """Return when the first claimable task is (or was) due, or None when there is none."""
+    due = [
+        session.row(_select_first_due, *level)[0]
+        for level in claimable_levels(session, wanted, types)
+    ]
+    found: datetime | None = session.decode(min(due)) if due else None
+    return found
+
+
+def _due(session: Session, levels: list[Level], limit: int, now: datetime) -> list[str]:
+    at = session.encode(now)
+    chosen: list[str] = []
+    for priority in sorted({level[1] for level in levels}, reverse=True):
+        found = [
+            row
+            for level in levels
+            if level[1] == priority
+            for row in session.rows(_select_due, *level, at, limit - len(chosen))
+        ]
+        found.sort()  # longest due first over all queues and types; the id decides a tie
+        chosen += [task_id for _, task_id in found[: limit - len(chosen)]]
+        if len(chosen) == limit:
+            break
+    return chosen
+
+
+def _claim_of(session: Session, row: Any, owner: Owner, now: datetime) -> Claim:
+    attempt = row[10] + 1
+    return Claim(
+        task_id=row[0],
+        attempt=attempt,
+        type=row[1],
+        queue=row[2],
+        params_json=row[13],
+        priority=row[3],
+        timeout=row[5],
+        soft_timeout=row[6],
+        max_retries=row[7],
+        retry_count=row[8],
+        crash_count=row[9],
+        run_after=session.decode(row[4]),
+        claimed_at=now,
+        worker_id=owner.worker_id,
+        checkpoint_json=_last_checkpoint(session, row[0]) if attempt > 1 else None,
+        submitted_by=row[11],
+        dedup_key=row[12],
+        tags=decode_tags(row[14]),
+    )
+
+
+def decode_tags(stored: str | None) -> tuple[str, ...]:
+    """Return the tags of a row."""
+    return tuple(json.loads(stored)) if stored else ()
+
+
+def _last_checkpoint(session: Session, task_id: str) -> str | None:
+    row = session.row(_select_checkpoint, task_id)
+    return None if row is None else row[0]
+
+
+def _write(
+    session: Session, claims: list[Claim], owners: Sequence[Owner], node_id: str, now: datetime
+) -> None:
+    at = session.encode(now)
+    session.write_many(_update_claimed, [(claim.attempt, claim.task_id) for claim in claims])
+    session.write_many(
+        _insert_attempt,
+        [
+            (
+                claim.task_id,
+                claim.attempt,
+                node_id,
+                owner.worker_id,
+                owner.pid,
+                owner.start_ticks,
+                at,
+            )
+            for claim, owner in zip(claims, owners, strict=False)
+        ],
+    )
+    session.write_many(
+        insert_audit,
+        [
+            (claim.task_id, claim.attempt, at, "PENDING", "RUNNING", SUPERVISOR, "claimed", node_id)
+            for claim in claims
+        ],
+    )
+    session.write_many(delete_events, [(claim.task_id,) for claim in claims])
+
+
+def started(session: Session, starts: Sequence[Started]) -> None:
+    """Note that these attempts run their first line, under these limits."""
+    session.write_many(
+        _update_started,
+        [
+            (
+                session.encode(start.started_at),
+                start.timeout,
+                start.soft_timeout,
+                start.task_id,
+                start.attempt,
+            )
+            for start in starts
+        ],
+    )
+
+
+def _select_levels() -> Ordered:
+    # A loose index scan: each step seeks the next distinct triple of tasks_due.
+    after = "(queue, priority, type) > (level.queue, level.priority, level.type)"
+    return ordered(
+        text(
+            "WITH RECURSIVE level(queue, priority, type) AS ("
+            "  SELECT * FROM (SELECT queue, priority, type FROM tasks WHERE state = 'PENDING'"
+            "    ORDER BY queue, priority, type LIMIT 1) AS first"
+            "  UNION ALL SELECT"
+            f"   (SELECT queue FROM tasks WHERE state = 'PENDING' AND {after}"
+            "      ORDER BY queue, priority, type LIMIT 1),"
+            f"   (SELECT priority FROM tasks WHERE state = 'PENDING' AND {after}"
+            "      ORDER BY queue, priority, type LIMIT 1),"
+            f"   (SELECT type FROM tasks WHERE state = 'PENDING' AND {after}"
+            "      ORDER BY queue, priority, type LIMIT 1)"
+            "  FROM level WHERE level.queue IS NOT NULL"
+            ") SELECT queue, priority, type FROM level WHERE queue IS NOT NULL"
+        )
+    )
+
+
+def _select_paused() -> Ordered:
+    return ordered(select(queues.c.queue, queues.c.priority).where(queues.c.paused == text("true")))
+
+
+def _level() -> tuple[Any, ...]:
+    return (
+        text("state = 'PENDING'"),  # literal: the partial index is only used for the same words
+        tasks.c.queue == bindparam("the_queue"),
+        tasks.c.priority == bindparam("the_priority"),
+        tasks.c.type == bindparam("the_type"),
+    )
+
+
+def _select_due() -> Ordered:
+    return ordered(
+        select(tasks.c.run_after, tasks.c.task_id)
+        .where(*_level(), tasks.c.run_after <= bindparam("now"))
+        .order_by(tasks.c.run_after, tasks.c.task_id)
+        .limit(bindparam("limit"))
+        .offset(literal_column("0")),
+        "the_queue",
+        "the_priority",
+        "the_type",
+        "now",
+        "limit",
+    )
+
+
+def _select_first_due() -> Ordered:
+    return ordered(
+        select(func.min(tasks.c.run_after)).where(*_level()),
+        "the_queue",
+        "the_priority",
+        "the_type",
+    )
+
+
+def _select_claimed(size: int) -> Ordered:
+    column = tasks.c
+    return ordered(
+        select(
+            column.task_id,
+            column.type,
+            column.queue,
+            column.priority,
+            column.run_after,
+            column.timeout,
+            column.soft_timeout,
+            column.max_retries,
+            column.retry_count,
+            column.crash_count,
+            column.attempt,
+            column.submitted_by,
+            column.dedup_key,
+            column.params,
+            column.tags,
+        ).where(column.task_id.in_(ids(size))),
+        *id_names(size),
+    )
+
+
+def _select_checkpoint() -> Ordered:
+    return ordered(
+        select(checkpoints.c.value)
+        .where(checkpoints.c.task_id == bindparam("the_task"))
+        .order_by(checkpoints.c.attempt.desc())
+        .limit(literal_column("1"))
+        .offset(literal_column("0")),
+        "the_task",
+    )
+
+
+def _update_claimed() -> Ordered:
+    return ordered(
+        update(tasks)
+        .values(state=text("'RUNNING'"), reason=text("'claimed'"), attempt=bindparam("the_attempt"))
+        .where(tasks.c.task_id == bindparam("the_task"), text("state = 'PENDING'")),
+        "the_attempt",
+        "the_task",
+    )
+
+
+def _insert_attempt() -> Ordered:
+    return insert_into(
+        attempts,
+        "task_id",
+        "attempt",
+        "node_id",
+        "worker_id",
+        "pid",
+        "start_ticks",
+        "claimed_at",
+    )
+
+
+def delete_events() -> Ordered:
+    return ordered(delete(outbox).where(outbox.c.task_id == bindparam("the_task")), "the_task")
+
+
+def _update_started() -> Ordered:
+    return ordered(
+        update(attempts)
+        .values(
+            started_at=bindparam("at"),
+            timeout=bindparam("hard"),
+            soft_timeout=bindparam("soft"),
+        )
+        .where(
+            attempts.c.task_id == bindparam("the_task"),
+            attempts.c.attempt == bindparam("the_attempt"),
+            attempts.c.ended_at.is_(None),
+        ),
+        "at",
+        "hard",
+        "soft",
+        "the_task",
+        "the_attempt",
+    )

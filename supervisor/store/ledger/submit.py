@@ -1,0 +1,248 @@
+"""Submitting: task, first audit row and outbox row, or the existing task of the same dedup key.
+
+Invariants: a dedup key is held by at most one task; a deduplicated submit writes nothing; a batch
+is refused as a whole before anything is written. Called through `Transaction.submit`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import uuid_utils
+from sqlalchemy import bindparam, select, text, update
+
+from supervisor.errors import Refused
+from supervisor.model.record import Submitted
+from supervisor.model.spec import DEFAULT_QUEUE, TaskSpec
+
+from supervisor.store.ledger.audit import UNKNOWN_OPERATOR, insert_audit
+from supervisor.store.schema import WHOLE_QUEUE, outbox, queues, tasks
+from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered
+
+EVENT_DUE = "task.due"
+
+
+def new_task_id() -> str:
+    """Return a new id; later ids sort after earlier ones of this process."""
+    return f"task_{uuid_utils.uuid7().hex}"
+
+
+def submit(session: Session, specs: Sequence[TaskSpec], now: datetime) -> list[Submitted]:
+    """Write these tasks and answer for each in order.
+
+    Raises: Refused when a task_id exists with other content; nothing of the batch is written.
+    """
+    known = _Known(session, specs, now)
+    answers = [known.answer(spec) for spec in specs]
+    _register_queues(session, {spec.queue or DEFAULT_QUEUE for spec in known.new.values()}, now)
+    session.write_many(_release_expired, [(task_id,) for task_id in known.expired])
+    _insert(session, known.new, now)
+    return answers
+
+
+class _Known:
+    """What is already there for a batch, stored or earlier in the batch itself."""
+
+    def __init__(self, session: Session, specs: Sequence[TaskSpec], now: datetime) -> None:
+        self.new: dict[str, TaskSpec] = {}
+        self.expired: list[str] = []
+        self._holders: dict[str, str] = {}
+        wanted = [spec.task_id for spec in specs if spec.task_id is not None]
+        self._stored = {row[0]: row for row in session.rows_of(_select_same, wanted)}
+        keys = [spec.dedup_key for spec in specs if spec.dedup_key is not None]
+        at = session.encode(now)
+        for key, task_id, until in session.rows_of(select_holders, keys):
+            if until is not None and until <= at:
+                self.expired.append(task_id)
+            else:
+                self._holders[key] = task_id
+
+    def answer(self, spec: TaskSpec) -> Submitted:
+        """Say what becomes of one spec, and remember it if it is new."""
+        task_id = spec.task_id
+        if task_id is not None and self._exists(task_id, spec):
+            return Submitted(task_id, created=False)
+        if spec.dedup_key is not None:
+            holder = self._holders.get(spec.dedup_key)
+            if holder is not None:
+                return Submitted(holder, created=False)
+        if task_id is None:
+            task_id = new_task_id()
+        if spec.dedup_key is not None:
+            self._holders[spec.dedup_key] = task_id
+        self.new[task_id] = spec
+        return Submitted(task_id, created=True)
+
+    def _exists(self, task_id: str, spec: TaskSpec) -> bool:
+        earlier = self.new.get(task_id)
+        row = self._stored.get(task_id)
+        if earlier is None and row is None:
+            return False
+        same = earlier == spec if earlier is not None else _content_of(row) == _content(spec)
+        if not same:
+            raise Refused(
+                f"{task_id} exists with other content",
+                remedy="Leave task_id out, or repeat the first submit unchanged.",
+                task_id=task_id,
+            )
+        return True
+
+
+def _content(spec: TaskSpec) -> tuple[Any, ...]:
+    return (
+        spec.type,
+        spec.queue or DEFAULT_QUEUE,
+        spec.priority,
+        spec.timeout,
+        spec.soft_timeout,
+        spec.max_retries,
+        spec.dedup_key,
+        spec.dedup_ttl,
+        encode_tags(spec.tags),
+        spec.parent_id,
+        json.loads(spec.params_json),
+    )
+
+
+def _content_of(row: Any) -> tuple[Any, ...]:
+    return (*row[1:-1], json.loads(row[-1]))
+
+
+def encode_tags(tags: tuple[str, ...]) -> str | None:
+    """Return the tags as the row keeps them: a JSON list, or None for none."""
+    return json.dumps(tags, ensure_ascii=False) if tags else None
+
+
+def _insert(session: Session, new: dict[str, TaskSpec], now: datetime) -> None:
+    at = session.encode(now)
+    task_rows: list[tuple[Any, ...]] = []
+    audit_rows: list[tuple[Any, ...]] = []
+    outbox_rows: list[tuple[Any, ...]] = []
+    for task_id, spec in new.items():
+        run_after = at if spec.run_after is None else session.encode(spec.run_after)
+        key = spec.dedup_key
+        task_rows.append(
+            (
+                task_id,
+                spec.type,
+                spec.queue or DEFAULT_QUEUE,
+                spec.priority,
+                "PENDING",
+                "submitted",
+                run_after,
+                0,
+                0,
+                0,
+                False,
+                at,
+                spec.timeout,
+                spec.soft_timeout,
+                spec.max_retries,
+                key,
+                key is not None,
+                spec.dedup_ttl,
+                spec.submitted_by,
+                encode_tags(spec.tags) if spec.tags else None,
+                spec.parent_id,
+                spec.params_json,
+            )
+        )
+        operator = spec.submitted_by or UNKNOWN_OPERATOR
+        audit_rows.append((task_id, 0, at, None, "PENDING", operator, "submitted", None))
+        outbox_rows.append((task_id, 0, EVENT_DUE, run_after, at))
+    session.write_many(_insert_task, task_rows)
+    session.write_many(insert_audit, audit_rows)
+    session.write_many(insert_event, outbox_rows)
+
+
+def _register_queues(session: Session, names: set[str], now: datetime) -> None:
+    for name in names:
+        if session.row(_select_queue, name) is None:
+            session.write(_insert_queue, name, WHOLE_QUEUE, False, session.encode(now))
+
+
+def _select_same(size: int) -> Ordered:
+    column = tasks.c
+    return ordered(
+        select(
+            column.task_id,
+            column.type,
+            column.queue,
+            column.priority,
+            column.timeout,
+            column.soft_timeout,
+            column.max_retries,
+            column.dedup_key,
+            column.dedup_ttl,
+            column.tags,
+            column.parent_id,
+            column.params,
+        ).where(column.task_id.in_(ids(size))),
+        *id_names(size),
+    )
+
+
+def select_holders(size: int) -> Ordered:
+    return ordered(
+        select(tasks.c.dedup_key, tasks.c.task_id, tasks.c.dedup_until).where(
+            text("dedup_held"), tasks.c.dedup_key.in_(ids(size))
+        ),
+        *id_names(size),
+    )
+
+
+def _release_expired() -> Ordered:
+    return ordered(
+        update(tasks)
+        .values(dedup_held=text("false"))
+        .where(tasks.c.task_id == bindparam("the_task")),
+        "the_task",
+    )
+
+
+def _insert_task() -> Ordered:
+    return insert_into(
+        tasks,
+        "task_id",
+        "type",
+        "queue",
+        "priority",
+        "state",
+        "reason",
+        "run_after",
+        "attempt",
+        "retry_count",
+        "crash_count",
+        "quarantined",
+        "created_at",
+        "timeout",
+        "soft_timeout",
+        "max_retries",
+        "dedup_key",
+        "dedup_held",
+        "dedup_ttl",
+        "submitted_by",
+        "tags",
+        "parent_id",
+        "params",
+    )
+
+
+def insert_event() -> Ordered:
+    return insert_into(outbox)
+
+
+def _select_queue() -> Ordered:
+    return ordered(
+        select(queues.c.queue).where(
+            queues.c.queue == bindparam("the_queue"), text(f"priority = {WHOLE_QUEUE}")
+        ),
+        "the_queue",
+    )
+
+
+def _insert_queue() -> Ordered:
+    return insert_into(queues, "queue", "priority", "paused", "at")

@@ -1,0 +1,274 @@
+"""The tables, as portable SQLAlchemy Core: SQLite and PostgreSQL read the same definitions.
+
+Secret kept here: names, types and indexes of what is stored. Times are aware UTC in Python, integer
+microseconds on SQLite, timestamptz on PostgreSQL. Every query of a verb or page has its index here.
+The store's own modules use it; nobody above them sees a column.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Dialect,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from supervisor.model.states import State
+
+#: The revision that this code reads and writes (the newest file in migrations/versions).
+SCHEMA_VERSION = "0001"
+
+#: `queues.priority` of the row that stands for the queue as a whole.
+WHOLE_QUEUE = -1
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_micros(moment: datetime | None) -> int | None:
+    """Encode a time as SQLite keeps it.
+
+    Raises: ValueError for a naive datetime, which would name another moment on another host.
+    """
+    if moment is None:
+        return None
+    if moment.tzinfo is None:
+        raise ValueError(f"a time without an offset cannot be stored: {moment!r}")
+    return (moment - EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int | None) -> datetime | None:
+    """Decode what `to_micros` wrote."""
+    return None if micros is None else EPOCH + timedelta(microseconds=micros)
+
+
+class Moment(TypeDecorator[datetime]):
+    """An aware UTC time."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        kind = BigInteger() if dialect.name == "sqlite" else DateTime(timezone=True)
+        return dialect.type_descriptor(kind)
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        micros = to_micros(value)  # refuses naive input on every backend
+        return micros if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        if value is None or dialect.name == "sqlite":
+            return from_micros(value)
+        moment: datetime = value
+        return moment.astimezone(UTC)
+
+
+def _id(name: str, **how: Any) -> Column[str]:
+    return Column(name, String(64), **how)
+
+
+def _partial(name: str, *columns: Any, where: str, unique: bool = False) -> Index:
+    condition = text(where)
+    return Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
+
+
+_ROW_ID = BigInteger().with_variant(Integer(), "sqlite")  # only INTEGER is SQLite's own row id
+_STATES = ", ".join(f"'{state}'" for state in State)
+
+metadata = MetaData()
+
+tasks = Table(
+    "tasks",
+    metadata,
+    _id("task_id", primary_key=True),
+    Column("type", String(200), nullable=False),
+    Column("queue", String(200), nullable=False),
+    Column("priority", SmallInteger, nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("reason", String(40), nullable=False),
+    Column("run_after", Moment, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("retry_count", Integer, nullable=False),
+    Column("crash_count", Integer, nullable=False),
+    Column("quarantined", Boolean(create_constraint=False), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("ended_at", Moment),
+    Column("timeout", Float),
+    Column("soft_timeout", Float),
+    Column("max_retries", Integer),
+    Column("dedup_key", String(512)),
+    Column("dedup_held", Boolean(create_constraint=False), nullable=False),
+    Column("dedup_ttl", Float),
+    Column("dedup_until", Moment),
+    Column("submitted_by", String(200)),
+    Column("tags", Text),
+    _id("parent_id"),
+    Column("mark_kind", String(10)),
+    Column("mark_by", String(200)),
+    Column("mark_reason", Text),
+    Column("mark_at", Moment),
+    Column("params", Text, nullable=False),
+    CheckConstraint(f"state IN ({_STATES})", name="tasks_state_known"),
+    # A claim seeks each (queue, priority, type) that has PENDING rows, oldest due first: its cost
+    # depends neither on future rows nor on rows of types the node does not know.
+    _partial(
+        "tasks_due", "queue", "priority", "type", "run_after", "task_id",
+        where="state = 'PENDING'",
+    ),
+    _partial("tasks_dedup", "dedup_key", where="dedup_held", unique=True),
+    _partial(
+        "tasks_marked", "mark_kind", where="mark_kind IS NOT NULL AND state = 'RUNNING'"
+    ),
+    Index("tasks_by_state", "state", "task_id"),
+    Index("tasks_by_type", "type", "task_id"),
+    sqlite_with_rowid=True,
+)  # fmt: skip
+
+attempts = Table(
+    "attempts",
+    metadata,
+    _id("task_id", primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    _id("node_id", nullable=False),
+    _id("worker_id", nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("start_ticks", BigInteger, nullable=False),
+    Column("claimed_at", Moment, nullable=False),
+    Column("started_at", Moment),
+    Column("ended_at", Moment),
+    Column("timeout", Float),
+    Column("soft_timeout", Float),
+    Column("outcome", String(10)),
+    Column("reason", String(40)),
+    Column("error_type", Text),
+    Column("error", Text),
+    Column("traceback", Text),
+    Column("result", Text),
+    Column("usage", Text),
+    Column("proof", Text),
+    Column("effects_unknown", Boolean(create_constraint=False)),
+    Column("verdict", Text),
+    Column("detail", Text),
+    sqlite_with_rowid=False,
+)
+
+attempt_logs = Table(
+    "attempt_logs",
+    metadata,
+    _id("task_id", primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("log_tail", Text, nullable=False),
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    _id("task_id", primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("at", Moment, nullable=False),
+)
+
+audit_log = Table(
+    "audit_log",
+    metadata,
+    Column("id", _ROW_ID, primary_key=True, autoincrement=True),
+    _id("task_id"),  # NULL: an act on a queue or node
+    Column("attempt", Integer),
+    Column("at", Moment, nullable=False),
+    Column("from_state", String(10)),
+    Column("to_state", String(10)),  # NULL: a note, not a move
+    Column("operator", String(200), nullable=False),
+    Column("reason", String(40), nullable=False),
+    Column("note", Text),
+    Index("audit_of_task", "task_id", "id"),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    _id("task_id", primary_key=True),
+    # The attempts that came before: a task enters PENDING at most once for each.
+    Column("event_id", Integer, primary_key=True, autoincrement=False),
+    Column("event_type", String(40), nullable=False),
+    Column("run_after", Moment, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+queues = Table(
+    "queues",
+    metadata,
+    Column("queue", String(200), primary_key=True),
+    Column("priority", SmallInteger, primary_key=True, autoincrement=False),
+    Column("paused", Boolean(create_constraint=False), nullable=False),
+    Column("by", String(200)),
+    Column("reason", Text),
+    Column("at", Moment, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    _id("node_id", primary_key=True),
+    Column("node_name", Text, nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("start_ticks", BigInteger, nullable=False),
+    Column("boot_id", Text, nullable=False),
+    Column("pid_ns", BigInteger, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("listen", Text, nullable=False),
+    Column("started_at", Moment, nullable=False),
+    Column("ended_at", Moment),
+    Column("note", Text),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    _id("worker_id", primary_key=True),
+    _id("node_id", nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("start_ticks", BigInteger, nullable=False),
+    Column("started_at", Moment, nullable=False),
+    Column("ended_at", Moment),
+    Column("exit", Text),
+    Index("workers_of_node", "node_id", "started_at"),
+)
+
+autopsies = Table(
+    "autopsies",
+    metadata,
+    _id("autopsy_id", primary_key=True),
+    _id("task_id"),
+    Column("attempt", Integer),
+    _id("node_id", nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("verdict", String(40)),
+    Column("diagnosis", String(40)),
+    Column("diagnosis_json", Text),
+    Column("created_at", Moment, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("ms", Integer, nullable=False),
+    Index("autopsies_of_task", "task_id", "created_at"),
+    Index("autopsies_by_time", "created_at"),
+)

@@ -1,0 +1,134 @@
+"""One open transaction on the driver, with statements compiled once for each store.
+
+Secret kept here: how a Core statement becomes text and positional parameters for the driver's
+cursor, so that a hot verb pays for no SQLAlchemy object per row. Invariant: the order of parameters
+a statement declares is the order its SQL has. Only the ledger's modules use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BindParameter, Dialect, Insert, Table, bindparam
+from sqlalchemy.sql.base import Executable
+
+from supervisor.store.schema import from_micros, to_micros
+
+#: More ids than this are read in several statements (SQLite's oldest limit is 999 parameters).
+IDS_MAX = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A Core statement and the names of its parameters in the order the caller passes them."""
+
+    statement: Executable
+    names: tuple[str, ...]
+
+
+Build = Callable[[], Ordered]
+BuildSized = Callable[[int], Ordered]
+
+
+def ordered(statement: Executable, *names: str) -> Ordered:
+    """Declare the parameters of a statement."""
+    return Ordered(statement, names)
+
+
+def insert_into(table: Table, *columns: str) -> Ordered:
+    """Declare an INSERT of these columns, which must be in the table's own order."""
+    return Ordered(table.insert(), columns or tuple(column.name for column in table.columns))
+
+
+def ids(size: int) -> list[BindParameter[Any]]:
+    """Return the parameters of an IN list of that size."""
+    return [bindparam(name) for name in id_names(size)]
+
+
+def id_names(size: int) -> tuple[str, ...]:
+    """Return their names."""
+    return tuple(f"id_{index}" for index in range(size))
+
+
+class Statements:
+    """The SQL of every statement used so far, by the function that builds it."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._sql: dict[tuple[Callable[..., Ordered], int], str] = {}
+
+    def sql(self, build: Build) -> str:
+        """Return the text of a statement."""
+        key = (build, 0)
+        return self._sql.get(key) or self._compile(key, build())
+
+    def sized(self, build: BuildSized, size: int) -> str:
+        """Return the text of a statement over `size` ids."""
+        key = (build, size)
+        return self._sql.get(key) or self._compile(key, build(size))
+
+    def _compile(self, key: tuple[Callable[..., Ordered], int], what: Ordered) -> str:
+        keys = list(what.names) if isinstance(what.statement, Insert) else None
+        compiled: Any = what.statement.compile(dialect=self.dialect, column_keys=keys)  # type: ignore[attr-defined]
+        found = tuple(compiled.positiontup or ())
+        if found != what.names:
+            raise AssertionError(f"{key[0].__qualname__} takes {found}, declared {what.names}")
+        self._sql[key] = compiled.string
+        return str(compiled.string)
+
+
+class Session:
+    """The cursor of an open transaction; times go in and out in the backend's own form."""
+
+    __slots__ = ("_cursor", "_statements")
+
+    def __init__(self, cursor: Any, statements: Statements) -> None:
+        self._cursor = cursor
+        self._statements = statements
+
+    def rows(self, build: Build, *parameters: Any) -> list[Any]:
+        """Run a query and return its rows as tuples."""
+        found: list[Any] = self._cursor.execute(self._statements.sql(build), parameters).fetchall()
+        return found
+
+    def row(self, build: Build, *parameters: Any) -> Any:
+        """Run a query and return its first row or None."""
+        return self._cursor.execute(self._statements.sql(build), parameters).fetchone()
+
+    def rows_of(self, build: BuildSized, wanted: Iterable[str]) -> list[Any]:
+        """Run a query over any number of ids: sizes are powers of two, so that few are compiled."""
+        unique = list(dict.fromkeys(wanted))
+        found: list[Any] = []
+        for start in range(0, len(unique), IDS_MAX):
+            chunk = unique[start : start + IDS_MAX]
+            size = 1 << (len(chunk) - 1).bit_length()
+            chunk += chunk[-1:] * (size - len(chunk))
+            found += self._cursor.execute(self._statements.sized(build, size), chunk).fetchall()
+        return found
+
+    def write(self, build: Build, *parameters: Any) -> int:
+        """Run one statement that writes; return how many rows it touched."""
+        count: int = self._cursor.execute(self._statements.sql(build), parameters).rowcount
+        return count
+
+    def write_many(self, build: Build, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run one statement for each row."""
+        if len(rows) == 1:
+            self._cursor.execute(self._statements.sql(build), rows[0])
+        elif rows:
+            self._cursor.executemany(self._statements.sql(build), rows)
+
+    def encode(self, moment: datetime | None) -> Any:
+        """Return a time as the driver wants it.
+
+        Raises: ValueError for a naive datetime.
+        """
+        micros = to_micros(moment)
+        return micros if self._statements.dialect.name == "sqlite" else moment
+
+    def decode(self, value: Any) -> Any:
+        """Return the aware time the driver gave (typed Any: None only where the column may be)."""
+        return from_micros(value) if self._statements.dialect.name == "sqlite" else value

@@ -1,0 +1,1 @@
+"""What the product says about itself: events (log lines with a contract) and metrics."""

@@ -175,22 +175,29 @@ def started(session: Session, starts: Sequence[Started]) -> None:
 
 
 def _select_levels() -> Ordered:
-    # A loose index scan: each step seeks the next distinct triple of tasks_due.
-    after = "(queue, priority, type) > (level.queue, level.priority, level.type)"
+    # Three loose index scans, one in the other: each step is one seek in tasks_due to the next
+    # queue, then to the next priority of that queue, then to the next type of both.
+    pending = "FROM tasks /* INDEXED BY tasks_due */ WHERE state = 'PENDING'"
     return ordered(
         text(
-            "WITH RECURSIVE level(queue, priority, type) AS ("
-            "  SELECT * FROM (SELECT queue, priority, type FROM tasks WHERE state = 'PENDING'"
-            "    ORDER BY queue, priority, type LIMIT 1) AS first"
-            "  UNION ALL SELECT"
-            f"   (SELECT queue FROM tasks WHERE state = 'PENDING' AND {after}"
-            "      ORDER BY queue, priority, type LIMIT 1),"
-            f"   (SELECT priority FROM tasks WHERE state = 'PENDING' AND {after}"
-            "      ORDER BY queue, priority, type LIMIT 1),"
-            f"   (SELECT type FROM tasks WHERE state = 'PENDING' AND {after}"
-            "      ORDER BY queue, priority, type LIMIT 1)"
-            "  FROM level WHERE level.queue IS NOT NULL"
-            ") SELECT queue, priority, type FROM level WHERE queue IS NOT NULL"
+            "WITH RECURSIVE q(queue) AS ("
+            f" SELECT (SELECT min(queue) {pending})"
+            f" UNION ALL SELECT (SELECT min(tasks.queue) {pending} AND tasks.queue > q.queue)"
+            " FROM q WHERE q.queue IS NOT NULL"
+            "), p(queue, priority) AS ("
+            f" SELECT queue, (SELECT min(priority) {pending} AND tasks.queue = q.queue)"
+            " FROM q WHERE q.queue IS NOT NULL"
+            f" UNION ALL SELECT queue, (SELECT min(tasks.priority) {pending}"
+            " AND tasks.queue = p.queue AND tasks.priority > p.priority)"
+            " FROM p WHERE p.priority IS NOT NULL"
+            "), t(queue, priority, type) AS ("
+            f" SELECT queue, priority, (SELECT min(type) {pending}"
+            " AND tasks.queue = p.queue AND tasks.priority = p.priority)"
+            " FROM p WHERE p.priority IS NOT NULL"
+            f" UNION ALL SELECT queue, priority, (SELECT min(tasks.type) {pending}"
+            " AND tasks.queue = t.queue AND tasks.priority = t.priority AND tasks.type > t.type)"
+            " FROM t WHERE t.type IS NOT NULL"
+            ") SELECT queue, priority, type FROM t WHERE type IS NOT NULL"
         )
     )
 

@@ -1,0 +1,129 @@
+"""What every command shares: --json, --store, --config, and the way to settings, store and client.
+
+Secret kept here: when a store may be created. Reading commands never do it; `submit`, `run`,
+`demo` and `db upgrade` may. The store is closed when the command is over.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from supervisor.settings import Settings, load_settings, toml_from
+
+if TYPE_CHECKING:
+    from supervisor.client import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Call:
+    """One run of a command."""
+
+    def __init__(self, *, as_json: bool, flags: Mapping[str, object], config: str | None) -> None:
+        self.as_json = as_json
+        self._flags = flags
+        self._config = config
+        self._settings: Settings | None = None
+        self._client: Client | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force for this command."""
+        if self._settings is None:
+            self._settings = self.reload()
+        return self._settings
+
+    def reload(self) -> Settings:
+        """Read all sources again."""
+        path = Path(self._config) if self._config else toml_from(os.environ)
+        return load_settings(self._flags, os.environ, path)
+
+    def client(self) -> Client:
+        """The client; it opens the store when it is first used."""
+        if self._client is None:
+            from supervisor.client import Client
+
+            self._client = Client(self.settings)
+        return self._client
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if self._client is not None:
+            self._client.close()
+
+    def answer(self, document: object, lines: Callable[[], Iterable[str]]) -> None:
+        """Print the answer: the document with --json, else its lines for people."""
+        if self.as_json:
+            click.echo(json.dumps(document, ensure_ascii=False, default=jsonable))
+        else:
+            for line in lines():
+                click.echo(line, color=colored())
+
+
+def command(
+    name: str | None = None, *, example: str, group: click.Group | None = None
+) -> Callable[[F], click.Command]:
+    """Make a function a command with the shared flags; its first parameter is the Call.
+
+    Returning an int sets the exit code. The docstring is the help, the example its last lines.
+    """
+
+    def wrap(function: F) -> click.Command:
+        @functools.wraps(function)
+        def run(*, as_json: bool, store: str | None, config: str | None, **rest: Any) -> Any:
+            settings = rest.pop("setting_flags", {})
+            call = Call(as_json=as_json, flags={"store": store, **settings}, config=config)
+            try:
+                return function(call, **rest)
+            finally:
+                call.close()
+
+        body = (function.__doc__ or "") + f"\n\n\b\nExample:\n  {example}"
+        made = (group or click).command(name, help=body)(run)
+        made.params += [
+            click.Option(["--store"], metavar="URL", help="Store, if not the configured one."),
+            click.Option(
+                ["--config"], metavar="FILE", help="TOML file with [supervisor] and its tables."
+            ),
+            click.Option(["as_json", "--json"], is_flag=True, help="Answer in JSON."),
+        ]
+        return made
+
+    return wrap
+
+
+def colored() -> bool:
+    """Whether to colour: only on a terminal, and not against NO_COLOR."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def jsonable(value: object) -> object:
+    """Write what JSON does not know: times as ISO 8601, dataclasses as objects."""
+    from dataclasses import fields, is_dataclass
+    from datetime import datetime
+
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in fields(value)}
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)
+
+
+def os_user() -> str:
+    """Return who runs this command, for the audit."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without an entry in /etc/passwd
+        return f"uid:{os.getuid()}"

@@ -1,0 +1,54 @@
+"""`supervisor config`: every setting in force, with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from supervisor.cli.call import Call, command
+from supervisor.cli.flags import with_setting_flags
+from supervisor.cli.text import cell, columns
+from supervisor.settings import show, table
+
+
+@with_setting_flags
+@command(example="SUPERVISOR_TIMEOUT=120 supervisor config --workers 4")
+def config(call: Call) -> None:
+    """Show every setting in force and where it comes from.
+
+    Precedence: flag, environment SUPERVISOR_<NAME>, TOML file, default.
+    """
+    settings = call.settings
+    entries = [
+        {
+            "name": setting.name,
+            "value": getattr(settings, setting.name),
+            "shown": show(getattr(settings, setting.name)),
+            "unit": setting.kind.unit,
+            "source": settings.source_of(setting.name),
+        }
+        for setting in table()
+    ]
+    scopes = {
+        "queue": {name: dict(values) for name, values in settings.queue_tables.items()},
+        "type": {name: dict(values) for name, values in settings.type_tables.items()},
+    }
+
+    def lines() -> Iterator[str]:
+        rows = [
+            (cell(e["name"]), cell(f"{e['shown']} {e['unit']}".strip(), 90), cell(e["source"], 90))
+            for e in entries
+        ]
+        yield from columns(("SETTING", "VALUE", "SOURCE"), rows)
+        for scope, tables in scopes.items():
+            for name, values in tables.items():
+                shown = ", ".join(f"{key} = {show(value)}" for key, value in values.items())
+                yield f"[{scope}.{name}] {shown}"
+
+    document = {
+        "settings": {
+            e["name"]: {"value": e["value"], "source": e["source"], "unit": e["unit"]}
+            for e in entries
+        },
+        **scopes,
+    }
+    call.answer(document, lines)

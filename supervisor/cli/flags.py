@@ -1,0 +1,35 @@
+"""Flags made from the settings table, so that a setting is declared in one place only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from supervisor.settings import table
+
+#: Shared by every command already.
+_ELSEWHERE = frozenset({"store"})
+
+
+def with_setting_flags(command: click.Command) -> click.Command:
+    """Add one flag for each setting; what was given arrives as `setting_flags`."""
+    names = [setting.name for setting in table() if setting.name not in _ELSEWHERE]
+    inner: Callable[..., Any] = command.callback or (lambda: None)
+
+    def gather(**given: Any) -> Any:
+        flags = {name: given.pop(name) for name in names}
+        return inner(setting_flags=flags, **given)
+
+    command.callback = gather
+    command.params += [
+        click.Option(
+            [setting.flag],
+            metavar="VALUE",
+            help=f"{setting.prose} [default: {setting.default_text}]",
+        )
+        for setting in table()
+        if setting.name not in _ELSEWHERE
+    ]
+    return command

@@ -1,0 +1,227 @@
+"""The `autopsy` command: examine a process, show a bundle, or capture for a supervisor.
+
+Invariants: leaves by os._exit after flushing, because an abandoned collector thread can be stuck
+in the kernel; a watchdog ends a capture that overruns its budget. Exit codes: 0, 1 refused, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from autopsy import VERSION
+from autopsy.errors import AutopsyError, UsageError
+
+_DEFAULT_BUDGET_S = 10.0
+_OVERVIEW = """\
+usage: autopsy PID [--out FILE] [--json] [--budget S]    examine a running Python process
+       autopsy show BUNDLE [--json]                      print the report of a bundle
+       autopsy capture PID --out FILE [...]              capture for a supervisor: one JSON line
+
+`autopsy COMMAND --help` explains each.
+Exit codes: 0 done, 1 refused (no such process, unreadable bundle), 2 wrong usage.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are ours, with a remedy."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, remedy=f"Run `{self.prog} --help` to see the options.")
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and leave the process."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _command(arguments)
+    except AutopsyError as exc:
+        print(f"autopsy: {exc.message}\nremedy: {exc.remedy}", file=sys.stderr)
+        code = exc.exit_code
+    except BrokenPipeError:
+        code = 1  # the reader of our output has gone; nobody is left to tell
+    except SystemExit as exc:  # argparse after --help
+        code = exc.code if isinstance(exc.code, int) else 0
+    _leave(code)
+
+
+def _command(arguments: list[str]) -> int:
+    if not arguments:
+        raise UsageError("a pid or a command is missing", remedy="Run `autopsy --help`.")
+    if arguments[0] in ("-h", "--help"):
+        print(_OVERVIEW, end="")
+        return 0
+    if arguments[0] == "--version":
+        print(f"autopsy {VERSION}")
+        return 0
+    if arguments[0] == "show":
+        return _show(arguments[1:])
+    if arguments[0] == "capture":
+        return _capture(arguments[1:])
+    return _examine(arguments)
+
+
+def _examine(arguments: list[str]) -> int:
+    parser = _Parser(prog="autopsy", description="Examine a running Python process.")
+    _add_common(parser)
+    parser.add_argument("--out", type=Path, help="also write the bundle to this .zip file")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
+    given = parser.parse_args(arguments)
+    captured = _within_budget(given, {}, lambda why: _complain(f"autopsy: {why}"))
+    _print(_summary(captured, given.out) if given.json else captured.report)
+    return 0
+
+
+def _show(arguments: list[str]) -> int:
+    from autopsy.bundle import read_bundle  # only here: a capture never reads bundles
+
+    parser = _Parser(prog="autopsy show", description="Print the report of a bundle.")
+    parser.add_argument("bundle", type=Path, help="the .zip file")
+    parser.add_argument("--json", action="store_true", help="print everything in it as JSON")
+    given = parser.parse_args(arguments)
+    bundle = read_bundle(given.bundle)
+    if not given.json:
+        _print(bundle.report)
+        return 0
+    from dataclasses import asdict
+
+    whole = {**asdict(bundle.heading), "sections": bundle.sections}
+    whole["statuses"] = {entry.name: entry.status for entry in bundle.entries}
+    _print(whole)
+    return 0
+
+
+def _capture(arguments: list[str]) -> int:
+    parser = _Parser(
+        prog="autopsy capture",
+        description="Capture for a supervisor: writes a bundle and prints one line of JSON.",
+    )
+    _add_common(parser)
+    parser.add_argument("--out", type=Path, required=True, help="the .zip file to write")
+    parser.add_argument("--facts", metavar="FILE", help="JSON object to store; - reads stdin")
+    parser.add_argument(
+        "--facts-only", action="store_true", help="store the facts and examine nothing"
+    )
+    given = parser.parse_args(arguments)
+    facts = _read_facts(given.facts) if given.facts else {}
+    try:
+        captured = _within_budget(given, facts, lambda why: _print(_failure(given.out, why)))
+    except AutopsyError as exc:
+        _print(_failure(given.out, exc.message))
+        raise
+    _print(_summary(captured, given.out))
+    return 0
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pid", type=int, help="the process to examine")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=_DEFAULT_BUDGET_S,
+        metavar="S",
+        help="seconds after which the command has ended, whatever happens (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--start-ticks", type=int, metavar="N", help="refuse if the process started at another tick"
+    )
+    parser.add_argument(
+        "--py-spy", metavar="PATH", help="the py-spy to use (default: the one beside this Python)"
+    )
+
+
+def _within_budget(
+    given: argparse.Namespace, facts: dict[str, Any], late: Callable[[str], None]
+) -> Any:
+    """Capture under a watchdog: writing to a dead file system must not outlast the budget."""
+    from autopsy.capture import Order, capture
+
+    if given.budget <= 0:
+        raise UsageError("the budget is not positive", remedy="Give --budget a number of seconds.")
+
+    def give_up() -> None:
+        late(f"not finished within the budget of {given.budget} s")
+        _leave(1)
+
+    watchdog = threading.Timer(given.budget, give_up)
+    watchdog.daemon = True
+    watchdog.start()
+    captured = capture(
+        Order(
+            pid=given.pid,
+            start_ticks=given.start_ticks,
+            out=given.out,
+            budget_s=given.budget,
+            facts=facts,
+            py_spy=given.py_spy,
+            facts_only=getattr(given, "facts_only", False),
+        )
+    )
+    watchdog.cancel()
+    return captured
+
+
+def _read_facts(source: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text()
+        facts = json.loads(text)
+    except (OSError, ValueError) as exc:
+        raise UsageError(
+            f"the facts cannot be read: {exc}", remedy="Give --facts one JSON object."
+        ) from exc
+    if not isinstance(facts, dict):
+        raise UsageError("the facts are not a JSON object", remedy="Give --facts one JSON object.")
+    return facts
+
+
+def _summary(captured: Any, out: Path | None) -> dict[str, Any]:
+    return {
+        "path": str(out) if out else None,
+        "status": captured.status,
+        "diagnosis": [
+            {"code": one.code, "confidence": one.confidence, "evidence": list(one.evidence)}
+            for one in captured.heading.diagnosis
+        ],
+        "ms": captured.heading.duration_ms,
+        "bytes": captured.size_bytes,
+        "sections": {section.name: section.status for section in captured.sections},
+    }
+
+
+def _failure(out: Path | None, why: str) -> dict[str, Any]:
+    return {
+        "path": str(out) if out else None,
+        "status": "failed",
+        "reason": why,
+        "diagnosis": [],
+        "ms": 0,
+        "bytes": 0,
+        "sections": {},
+    }
+
+
+def _print(what: str | dict[str, Any]) -> None:
+    print(what if isinstance(what, str) else json.dumps(what), flush=True)
+
+
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _leave(code: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = code or 1
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""The sections of one capture joined per thread, as the rules of `diagnose` want to read them.
+
+Secret: how the two looks, the stacks, the descriptors and the sockets are matched. Pure: the same
+sections, from a capture or from a bundle read back, give the same case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from autopsy.section import Payload
+
+_DEAD = "ZX"
+# Threads a supervisor runs beside the task; what they wait for says nothing about it.
+_OWN_PREFIXES = ("supervisor-", "autopsy-")
+_FUTEX_TIMEOUT = 3  # index of the argument
+# More wake-ups in the window than this are movement, not the trace of our own dump.
+_STILL_SWITCHES = 4
+_HOT_RATIO = 0.6
+_LOOPS = ("_run_once", "run_forever")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call of a stack; `function` is the last part of a qualified name."""
+
+    function: str
+    file: str
+    line: int
+    source: str
+    native: bool
+
+    def __str__(self) -> str:
+        return f"{self.function} ({self.file}:{self.line})"
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One living thread: what the kernel and the interpreter said about it, in both looks."""
+
+    tid: int
+    name: str
+    main: bool
+    state: str
+    state_after: str
+    wchan: str
+    wchan_after: str
+    syscall: str | None
+    args: tuple[int, ...]
+    waits_on: tuple[int, ...]
+    cpu_ratio: float
+    switches: int
+    frames: tuple[Frame, ...]
+    frames_after: tuple[Frame, ...]
+    owns_gil: tuple[bool, ...]
+
+    @cached_property
+    def running(self) -> bool:
+        """On the CPU in both looks; a share alone means nothing on a loaded host."""
+        return self.state == self.state_after == "R" or self.cpu_ratio > _HOT_RATIO
+
+    @cached_property
+    def still(self) -> bool:
+        """Neither ran nor woke in the window, and its stack is the same in both samples."""
+        return not (self.running or self.switches > _STILL_SWITCHES or self.stack_moved)
+
+    @cached_property
+    def stack_moved(self) -> bool:
+        return bool(self.frames_after) and self.frames != self.frames_after
+
+    @cached_property
+    def parked(self) -> bool:
+        """Waits in a futex without a timeout: only another thread or process can wake it."""
+        known = len(self.args) > _FUTEX_TIMEOUT
+        return self.syscall == "futex" and known and self.args[_FUTEX_TIMEOUT] == 0
+
+    def within(self, *functions: str, file: str = "", depth: int = 200) -> bool:
+        """Return whether one of the innermost `depth` calls is one of these functions."""
+        return any(
+            frame.function in functions and file in frame.file for frame in self.frames[:depth]
+        )
+
+    @cached_property
+    def in_event_loop(self) -> bool:
+        return self.within(*_LOOPS)
+
+    @cached_property
+    def where(self) -> str:
+        """The innermost calls, for evidence."""
+        if not self.frames:
+            return "no Python stack"
+        return " < ".join(str(frame) for frame in self.frames[:3])
+
+
+class Case:
+    """The sections of one capture, joined."""
+
+    def __init__(self, sections: Mapping[str, Payload]) -> None:
+        self.sections = sections
+        self.process = sections.get("process") or {}
+        self.movement = sections.get("movement") or {}
+
+    def listed(self, section: str, key: str) -> list[Payload]:
+        """Return a list of entries of a section; empty when the section has none."""
+        entries = (self.sections.get(section) or {}).get(key) or []
+        return [entry for entry in entries if isinstance(entry, dict)]
+
+    @cached_property
+    def threads(self) -> list[Thread]:
+        """The living threads that are the program's own, main thread first."""
+        looks = self.listed("process", "threads")
+        found = [self._thread(look) for look in looks if look.get("state", "Z") not in _DEAD]
+        return [one for one in found if one.main or not one.name.startswith(_OWN_PREFIXES)]
+
+    @cached_property
+    def descriptors(self) -> dict[int, str]:
+        listed = self.listed("descriptors", "descriptors")
+        return {one["fd"]: one["target"] for one in listed if "fd" in one}
+
+    @cached_property
+    def sockets(self) -> dict[int, Payload]:
+        return {one["fd"]: one for one in self.listed("sockets", "sockets") if "fd" in one}
+
+    @cached_property
+    def children(self) -> list[Payload]:
+        return [one for one in self.listed("children", "children") if "pid" in one]
+
+    def is_shared(self, address: int) -> bool:
+        """Return whether an address lies in memory shared with other processes."""
+        return any(
+            one["start"] <= address < one["end"]
+            for one in self.listed("memory", "shared_mappings")
+            if "start" in one
+        )
+
+    def pipe_child(self, target: str) -> Payload | None:
+        """Return a living child that has this pipe open."""
+        return next(
+            (one for one in self.children if target in one["pipes"] and one["state"] != "Z"), None
+        )
+
+    @cached_property
+    def _after(self) -> dict[int, Payload]:
+        return {one["tid"]: one for one in self.listed("movement", "threads") if "tid" in one}
+
+    @cached_property
+    def _window_s(self) -> float:
+        elapsed = float(self.movement.get("at_ms", 0)) - float(self.process.get("at_ms", 0))
+        return max(elapsed / 1000, 0.001)
+
+    @cached_property
+    def samples(self) -> list[Payload]:
+        """The stack samples that show threads."""
+        return [one for one in self.listed("stacks", "samples") if one.get("threads")]
+
+    @cached_property
+    def _stacks(self) -> list[tuple[Frame, ...]]:
+        stacks = (self.sections.get("stacks") or {}).get("stacks") or []
+        return [
+            tuple(
+                Frame(
+                    str(one["function"]).rpartition(".")[2],
+                    one["file"],
+                    one["line"],
+                    one.get("source", ""),
+                    bool(one.get("native")),
+                )
+                for one in stack
+                if "function" in one
+            )
+            for stack in stacks
+            if isinstance(stack, list)
+        ]
+
+    def stack_in(self, sample: Payload, tid: int) -> tuple[Frame, ...]:
+        """Return a thread's stack in one sample, innermost call first; empty if unknown."""
+        for thread in sample["threads"]:
+            index = int(thread.get("stack", -1))
+            if thread.get("tid") == tid and 0 <= index < len(self._stacks):
+                return self._stacks[index]
+        return ()
+
+    def _thread(self, look: Payload) -> Thread:
+        tid = int(look["tid"])
+        after = self._after.get(tid, look)
+        seen = [
+            one for sample in self.samples[:2] for one in sample["threads"] if one.get("tid") == tid
+        ]
+        stacks = [self.stack_in(sample, tid) for sample in self.samples[:2]]
+        ticks = after["cpu_ticks"] - look["cpu_ticks"]
+        return Thread(
+            tid=tid,
+            name=str(seen[0]["name"]) if seen and seen[0]["name"] else str(look["name"]),
+            main=tid == self.listed("process", "threads")[0]["tid"],
+            state=look["state"],
+            state_after=after["state"],
+            wchan=look["wchan"],
+            wchan_after=after["wchan"],
+            syscall=look["syscall"],
+            args=tuple(look["args"]),
+            waits_on=tuple(look["waits_on"]),
+            cpu_ratio=ticks / 100 / self._window_s,
+            switches=after["switches"] - look["switches"],
+            frames=stacks[0] if stacks else (),
+            frames_after=stacks[1] if len(stacks) > 1 else (),
+            owns_gil=tuple(bool(one["owns_gil"]) for one in seen),
+        )

@@ -1,0 +1,84 @@
+"""The process under examination, pinned so that a reused pid is never taken for it.
+
+Invariant: the pidfd is opened before anything is read, so as long as it is open a changed start
+time can only mean that the patient was replaced before we came.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autopsy import clock
+from autopsy.collect import procfs
+from autopsy.errors import NoSuchPatient, PatientReplaced
+
+STOPPED_STATES = frozenset("Tt")
+DEAD_STATES = frozenset("ZX")
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """One process: its pid, its start time in ticks since boot, a pidfd, when we opened it."""
+
+    pid: int
+    start_ticks: int
+    pidfd: int
+    opened_mono: float
+
+    def is_there(self) -> bool:
+        """Return whether the pid still belongs to this process (an unreaped one counts)."""
+        return procfs.start_ticks(self.pid) == self.start_ticks
+
+    def thread_states(self) -> dict[int, str]:
+        """Return the state letter of every thread; empty when the process is gone."""
+        found: dict[int, str] = {}
+        for tid in procfs.thread_ids(self.pid):
+            fields = procfs.stat_fields(f"/proc/{self.pid}/task/{tid}/stat")
+            if fields:
+                found[tid] = fields[1][0]
+        return found
+
+    def wait_until(self, seconds_after_opening: float) -> None:
+        """Sleep until that long after the patient was opened."""
+        clock.sleep(self.opened_mono + seconds_after_opening - clock.mono())
+
+    def elapsed_ms(self) -> float:
+        """Return milliseconds since the patient was opened."""
+        return round((clock.mono() - self.opened_mono) * 1000, 1)
+
+    def resume(self) -> None:
+        """Send SIGCONT; a patient that has just ended needs none."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def open_patient(pid: int, start_ticks: int | None = None) -> Iterator[Patient]:
+    """Pin a process for the length of a capture.
+
+    Raises NoSuchPatient, or PatientReplaced when `start_ticks` is given and differs.
+    """
+    opened = clock.mono()
+    try:
+        pidfd = os.pidfd_open(pid)
+    except (OSError, OverflowError) as exc:
+        raise NoSuchPatient(
+            f"no process has pid {pid}",
+            remedy="Check the pid (pgrep -af python) and that this is its pid namespace.",
+        ) from exc
+    try:
+        found = procfs.start_ticks(pid)
+        if found is None:
+            raise NoSuchPatient(f"process {pid} has just ended", remedy="Nothing is left to read.")
+        if start_ticks is not None and found != start_ticks:
+            raise PatientReplaced(
+                f"pid {pid} started at tick {found}, not {start_ticks}: it is another process",
+                remedy="The process you meant has ended; look at how it ended instead.",
+            )
+        yield Patient(pid, found, pidfd, opened)
+    finally:
+        os.close(pidfd)

@@ -1,0 +1,152 @@
+"""What /proc says about the patient and each of its threads, at two moments.
+
+Secret: which files. The first look is taken before any dump: a ptrace stop makes the kernel forget
+the arguments of a timed system call. The second, a quarter of a second later, shows movement.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+
+from autopsy import redact
+from autopsy.collect import procfs
+from autopsy.collect.patient import DEAD_STATES, Patient
+from autopsy.section import Payload
+
+# Long enough for a living loop to turn, short enough for ten captures before a kill.
+MOVEMENT_WINDOW_S = 0.25
+_MAX_THREADS = 4000
+_STATUS_KEPT = (
+    "State", "PPid", "TracerPid", "Uid", "Gid", "VmPeak", "VmSize", "VmRSS", "VmSwap", "Threads",
+    "SigQ", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "CapEff", "NoNewPrivs", "Seccomp",
+    "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches",
+)  # fmt: skip
+
+
+def collect(patient: Patient) -> Payload:
+    """Take the first look: the process as a whole and every thread with its system call."""
+    base = f"/proc/{patient.pid}"
+    status = procfs.status(f"{base}/status") or {}
+    return {
+        "at_ms": patient.elapsed_ms(),
+        "threads": threads(patient.pid),
+        "name": status.get("Name", ""),
+        "status": {key: status[key] for key in _STATUS_KEPT if key in status},
+        "frozen": is_frozen(patient.pid),
+        "command_line": redact.arguments(procfs.command_line(patient.pid)),
+        "executable": _link(f"{base}/exe"),
+        "directory": _link(f"{base}/cwd"),
+        "environment": redact.environment(procfs.read_text(f"{base}/environ") or ""),
+        "limits": limits(patient.pid),
+        "cgroup": (procfs.read_text(f"{base}/cgroup") or "").splitlines(),
+        "wchan": procfs.read_text(f"{base}/wchan"),
+        "oom_score": _number(f"{base}/oom_score"),
+        "oom_score_adj": _number(f"{base}/oom_score_adj"),
+    }
+
+
+def collect_movement(patient: Patient) -> Payload:
+    """Take the second look, one movement window after the patient was opened."""
+    patient.wait_until(MOVEMENT_WINDOW_S)
+    there = patient.is_there()
+    seen = threads(patient.pid) if there else []
+    return {
+        "at_ms": patient.elapsed_ms(),
+        "alive": any(thread["state"] not in DEAD_STATES for thread in seen),
+        "reaped": not there,
+        "threads": seen,
+        "rss_kib": _rss_kib(patient.pid),
+    }
+
+
+def threads(pid: int) -> list[Payload]:
+    """Return one entry per thread, main thread first.
+
+    Shapes: tid, name, state, cpu_ticks, switches (voluntary), wchan, syscall, args, waits_on (fds).
+    """
+    found: list[Payload] = []
+    for tid in procfs.thread_ids(pid)[:_MAX_THREADS]:
+        base = f"/proc/{pid}/task/{tid}"
+        syscall, args = procfs.current_syscall(f"{base}/syscall")
+        stat = procfs.stat_fields(f"{base}/stat")
+        if stat is None:
+            continue  # ended between the listing and now
+        name, fields = stat
+        switches = (procfs.status(f"{base}/status") or {}).get("voluntary_ctxt_switches", "0")
+        found.append(
+            {
+                "tid": tid,
+                "name": name,
+                "state": fields[0],
+                "cpu_ticks": int(fields[11]) + int(fields[12]),
+                "switches": int(switches),
+                "wchan": procfs.read_text(f"{base}/wchan") or "",
+                "syscall": syscall,
+                "args": args,
+                "waits_on": waited_descriptors(pid, syscall, args),
+            }
+        )
+    return found
+
+
+def waited_descriptors(pid: int, syscall: str | None, args: list[int]) -> list[int]:
+    """Return the descriptors a thread waits for in poll, select or epoll; empty when unknown."""
+    if len(args) < 2:
+        return []
+    if syscall in ("poll", "ppoll") and 0 < args[1] <= 1024:
+        packed = procfs.read_memory(pid, args[0], 8 * args[1])
+        return (
+            [struct.unpack_from("<i", packed, 8 * i)[0] for i in range(args[1])] if packed else []
+        )
+    if syscall in ("select", "pselect6") and args[1]:
+        bits = procfs.read_memory(pid, args[1], 128)
+        count = min(args[0], 1024)
+        return [i for i in range(count) if bits[i // 8] >> (i % 8) & 1] if bits else []
+    if syscall in ("epoll_wait", "epoll_pwait"):
+        described = procfs.read_text(f"/proc/{pid}/fdinfo/{args[0]}") or ""
+        return [int(number) for number in re.findall(r"^tfd:\s*(\d+)", described, re.MULTILINE)]
+    return []
+
+
+def is_frozen(pid: int) -> bool:
+    """Return whether the cgroup is frozen: only its own files tell, the state letter does not."""
+    for line in (procfs.read_text(f"/proc/{pid}/cgroup") or "").splitlines():
+        _, controller, path = line.split(":", 2)
+        if controller == "freezer":
+            state = procfs.read_text(f"/sys/fs/cgroup/freezer{path}/freezer.state") or ""
+            if state.strip() == "FROZEN":
+                return True
+        elif controller == "":
+            for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
+                if "frozen 1" in (procfs.read_text(f"{root}{path}/cgroup.events") or ""):
+                    return True
+    return False
+
+
+def limits(pid: int) -> dict[str, list[str]]:
+    """Return the resource limits as name → [soft, hard]."""
+    found: dict[str, list[str]] = {}
+    for line in (procfs.read_text(f"/proc/{pid}/limits") or "").splitlines()[1:]:
+        match = re.match(r"(.{25}) (\S+)\s+(\S+)", line)
+        if match:
+            found[match[1].strip()] = [match[2], match[3]]
+    return found
+
+
+def _rss_kib(pid: int) -> int | None:
+    words = (procfs.status(f"/proc/{pid}/status") or {}).get("VmRSS", "").split()
+    return int(words[0]) if words else None
+
+
+def _link(path: str) -> str | None:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
+
+
+def _number(path: str) -> int | None:
+    text = (procfs.read_text(path) or "").strip()
+    return int(text) if text else None

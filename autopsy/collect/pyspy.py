@@ -1,0 +1,171 @@
+"""Running `py-spy dump` so that it can harm neither the patient nor the deadline.
+
+Secret: its options, its JSON and its error texts. Invariants: own process group, SIGKILL when
+late; a patient that a blocking dump left stopped is resumed. A blocking dump is never used on a
+process that is not running: it hangs there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from autopsy.collect.patient import STOPPED_STATES, Patient
+
+REAP_S = 0.1
+_PERMISSION = re.compile(r"permission denied|operation not permitted|EPERM", re.IGNORECASE)
+_NOT_PYTHON = re.compile(r"failed to find (a )?python|not a python", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call: the function, the file, the line; `native` for a frame outside of Python."""
+
+    function: str
+    file: str
+    line: int
+    native: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread's stack, innermost call first."""
+
+    tid: int
+    name: str
+    owns_gil: bool
+    active: bool
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dumped:
+    """What one dump gave: the threads, or the plain reason why there are none."""
+
+    threads: tuple[Thread, ...] = ()
+    reason: str = ""
+
+
+class Dumper:
+    """Runs py-spy at a given path; remembers what still runs so that it can all be ended."""
+
+    def __init__(self, path: str | None = None) -> None:
+        self.path = path or os.path.join(os.path.dirname(sys.executable), "py-spy")
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._closed = False
+
+    def dump(self, patient: Patient, tid: int, limit_s: float, *options: str) -> Dumped:
+        """Dump all stacks through a living thread `tid`, within `limit_s` seconds.
+
+        Options are py-spy's: `--nonblocking`, `--native`; without either the dump blocks.
+        """
+        if self._closed:
+            return Dumped(reason="the capture is over")
+        blocking = "--nonblocking" not in options
+        try:
+            returncode, out, err = self._run(
+                ["dump", "--json", *options, "--pid", str(tid)], limit_s
+            )
+        except FileNotFoundError:
+            return Dumped(reason=f"py-spy is not installed ({self.path} is not there)")
+        except OSError as exc:
+            return Dumped(reason=f"py-spy cannot be started: {exc.strerror}")
+        except subprocess.TimeoutExpired:
+            if blocking:
+                _resume_if_stopped(patient)
+            return Dumped(reason=f"py-spy did not answer within {limit_s * 1000:.0f} ms")
+        if returncode != 0:
+            if blocking:
+                _resume_if_stopped(patient)
+            return Dumped(reason=_plain_reason(returncode, err.decode("utf-8", "replace")))
+        return parse(out)
+
+    def stop_all(self) -> None:
+        """Kill every dump that still runs and start no more."""
+        self._closed = True
+        for process in list(self._running):
+            _kill_group(process)
+
+    def _run(self, arguments: Sequence[str], limit_s: float) -> tuple[int, bytes, bytes]:
+        process = subprocess.Popen(
+            [self.path, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            process_group=0,
+        )
+        self._running.add(process)
+        try:
+            out, err = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            _kill_group(process)
+            raise
+        finally:
+            self._running.discard(process)
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
+        return process.returncode, out, err
+
+
+def parse(printed: bytes) -> Dumped:
+    """Return the threads py-spy printed as JSON, or the reason why this is not such a print."""
+    try:
+        entries = json.loads(printed)
+        threads = tuple(_thread(entry) for entry in entries)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Dumped(reason="py-spy printed something that is not a dump")
+    if not threads:
+        return Dumped(reason="py-spy found no Python thread")
+    return Dumped(threads)
+
+
+def _thread(entry: dict[str, Any]) -> Thread:
+    return Thread(
+        tid=int(entry["os_thread_id"]),
+        name=str(entry["thread_name"] or ""),
+        owns_gil=bool(entry["owns_gil"]),
+        active=bool(entry["active"]),
+        frames=tuple(_frame(frame) for frame in entry["frames"]),
+    )
+
+
+def _frame(frame: dict[str, Any]) -> Frame:
+    file = str(frame["filename"])
+    # A native frame has a shared object or nothing where a Python one has its source file.
+    native = frame.get("module") is not None and not file.endswith((".py", ".pyx", ">"))
+    return Frame(str(frame["name"]), file, int(frame["line"]), native)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    # In D state even SIGKILL has to wait: so do not.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=REAP_S)
+
+
+def _resume_if_stopped(patient: Patient) -> None:
+    """Only after a blocking dump that failed; those start on patients that were not stopped."""
+    if any(state in STOPPED_STATES for state in patient.thread_states().values()):
+        patient.resume()
+
+
+def _plain_reason(returncode: int, printed: str) -> str:
+    if _PERMISSION.search(printed):
+        return "no permission to read this process: needs SYS_PTRACE"
+    if _NOT_PYTHON.search(printed):
+        return "py-spy found no Python interpreter in this process"
+    lines = [line for line in printed.strip().splitlines() if line.strip()]
+    said = lines[-1].strip()[:200] if lines else "nothing"
+    if returncode < 0:
+        return f"py-spy was ended by signal {-returncode}"
+    return f"py-spy failed with exit code {returncode} and said: {said}"

@@ -1,0 +1,197 @@
+"""The Python stacks of every thread, twice, by the gentlest method that works.
+
+Secret: which method suits which scheduler state. Asleep, stopped, frozen or uninterruptible:
+py-spy without ptrace stop, exact because nothing moves. On the CPU: a short blocking dump, because
+reading a moving stack invents frames. Refused: the patient's own faulthandler.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from autopsy import clock
+from autopsy.collect import faultdump, procfs
+from autopsy.collect.patient import DEAD_STATES, STOPPED_STATES, Patient
+from autopsy.collect.process import MOVEMENT_WINDOW_S, is_frozen
+from autopsy.collect.pyspy import Dumped, Dumper, Frame, Thread
+from autopsy.section import Payload, Skipped
+
+BLOCKING_LIMIT_S = 0.3
+NONBLOCKING_LIMIT_S = 1.0
+NATIVE_LIMIT_S = 0.5
+# After the second look at /proc, which a dump would disturb.
+SECOND_SAMPLE_S = MOVEMENT_WINDOW_S + 0.01
+_MAX_FRAMES = 200
+_INNER_FRAMES = 140
+_SOURCE_LIMIT_S = 0.1
+_SOURCE_BYTES = 1 << 20
+_MAX_SOURCES = 100
+# A wait in one of these becomes uninterruptible when ptrace touches it.
+_FILE_SERVER_WAITS = ("request_wait_answer", "rpc_wait", "nfs_wait", "fuse_")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One moment: when, how and from which threads; `reason` when there are no stacks."""
+
+    at_ms: float
+    method: str
+    dumped: Dumped
+
+
+def collector(dumper: Dumper) -> Callable[[Patient], Payload]:
+    """Return the collector that dumps with this py-spy.
+
+    Shapes: `stacks` = distinct stacks, each a list of frames, innermost first; `samples` = at_ms,
+    method, reason, threads (tid, name, owns_gil, active, stack = index into `stacks`).
+    """
+
+    def collect(patient: Patient) -> Payload:
+        first = sample(patient, dumper)
+        samples = [first]
+        if first.dumped.threads:
+            patient.wait_until(SECOND_SAMPLE_S)
+            # A sample takes its time: keep two moments apart even when the first was slow.
+            clock.sleep(first.at_ms / 1000 + MOVEMENT_WINDOW_S - patient.elapsed_ms() / 1000)
+            second = sample(patient, dumper)
+            samples.append(second)
+            if _is_busy_in_one_place(first.dumped, second.dumped):
+                samples.append(_native_sample(patient, dumper))
+        if not any(one.dumped.threads for one in samples):
+            raise Skipped(samples[-1].dumped.reason)
+        return _as_payload(patient, samples)
+
+    return collect
+
+
+def sample(patient: Patient, dumper: Dumper) -> Sample:
+    """Take the stacks once, by the first method that gives any."""
+    states = patient.thread_states()
+    living = [tid for tid, state in states.items() if state not in DEAD_STATES]
+    at_ms = patient.elapsed_ms()
+    if not living:
+        return Sample(at_ms, "none", Dumped(reason="the process has ended: it has no stacks"))
+    tid = patient.pid if patient.pid in living else living[0]
+    reasons = []
+    if _may_block(patient, states):
+        dumped = dumper.dump(patient, tid, BLOCKING_LIMIT_S)
+        if dumped.threads:
+            return Sample(at_ms, "py-spy", dumped)
+        reasons.append(dumped.reason)
+    dumped = dumper.dump(patient, tid, NONBLOCKING_LIMIT_S, "--nonblocking")
+    if dumped.threads:
+        return Sample(at_ms, "py-spy --nonblocking", dumped)
+    reasons.append(dumped.reason)
+    if not _is_still(patient, states):
+        dumped = faultdump.dump(patient, clock.mono() + NONBLOCKING_LIMIT_S)
+        if dumped.threads:
+            return Sample(at_ms, "faulthandler", Dumped(dumped.threads, reasons[0]))
+        reasons.append(dumped.reason)
+    return Sample(at_ms, "none", Dumped(reason="; ".join(dict.fromkeys(reasons))))
+
+
+def _may_block(patient: Patient, states: dict[int, str]) -> bool:
+    if "R" not in states.values() or _is_still(patient, states):
+        return False
+    return not any(
+        (procfs.read_text(f"/proc/{patient.pid}/task/{tid}/wchan") or "").startswith(
+            _FILE_SERVER_WAITS
+        )
+        for tid in states
+    )
+
+
+def _is_still(patient: Patient, states: dict[int, str]) -> bool:
+    """Stopped, traced, uninterruptible or frozen: a signal gets no answer, a ptrace stop hangs."""
+    return bool(STOPPED_STATES.union("D") & set(states.values())) or is_frozen(patient.pid)
+
+
+def _is_busy_in_one_place(first: Dumped, second: Dumped) -> bool:
+    """The case two Python stacks cannot decide: a one-line loop, or one endless C call."""
+    before = {thread.tid: thread for thread in first.threads}
+    return any(
+        thread.owns_gil
+        and (same := before.get(thread.tid)) is not None
+        and same.owns_gil
+        and same.frames[:1] == thread.frames[:1]
+        for thread in second.threads
+    )
+
+
+def _native_sample(patient: Patient, dumper: Dumper) -> Sample:
+    states = patient.thread_states()
+    at_ms = patient.elapsed_ms()
+    if not states or not _may_block(patient, states):
+        return Sample(at_ms, "none", Dumped(reason="not on the CPU any more"))
+    tid = patient.pid if states.get(patient.pid, "Z") not in DEAD_STATES else min(states)
+    return Sample(at_ms, "py-spy --native", dumper.dump(patient, tid, NATIVE_LIMIT_S, "--native"))
+
+
+def _as_payload(patient: Patient, samples: list[Sample]) -> Payload:
+    table: dict[tuple[Frame, ...], int] = {}
+    listed = [
+        {
+            "at_ms": one.at_ms,
+            "method": one.method,
+            "reason": one.dumped.reason,
+            "threads": [_thread_entry(thread, table) for thread in one.dumped.threads],
+        }
+        for one in samples
+    ]
+    sources = _source_lines(patient.pid, {frames[0] for frames in table if frames})
+    return {
+        "samples": listed,
+        "stacks": [[_frame_entry(frame, sources) for frame in frames] for frames in table],
+    }
+
+
+def _thread_entry(thread: Thread, table: dict[tuple[Frame, ...], int]) -> Payload:
+    frames = thread.frames
+    if len(frames) > _MAX_FRAMES:
+        left_out = Frame(f"... {len(frames) - _MAX_FRAMES} calls left out ...", "", 0)
+        outer = frames[len(frames) - (_MAX_FRAMES - _INNER_FRAMES) :]
+        frames = (*frames[:_INNER_FRAMES], left_out, *outer)
+    return {
+        "tid": thread.tid,
+        "name": thread.name,
+        "owns_gil": thread.owns_gil,
+        "active": thread.active,
+        "stack": table.setdefault(frames, len(table)),
+    }
+
+
+def _frame_entry(frame: Frame, sources: dict[Frame, str]) -> Payload:
+    entry: Payload = {"function": frame.function, "file": frame.file, "line": frame.line}
+    if frame.native:
+        entry["native"] = True
+    if frame in sources:
+        entry["source"] = sources[frame]
+    return entry
+
+
+def _source_lines(pid: int, frames: set[Frame]) -> dict[Frame, str]:
+    """Read the source line of innermost calls; a dead file system costs its limit, no more."""
+    found: dict[Frame, str] = {}
+
+    def read() -> None:
+        for frame in sorted(frames, key=lambda one: (one.file, one.line))[:_MAX_SOURCES]:
+            line = _source_line(pid, frame)
+            if line:
+                found[frame] = line
+
+    reader = threading.Thread(target=read, name="autopsy-source", daemon=True)
+    reader.start()
+    reader.join(_SOURCE_LIMIT_S)
+    return dict(found)
+
+
+def _source_line(pid: int, frame: Frame) -> str:
+    if not frame.file.startswith("/") or not frame.file.endswith(".py"):
+        return ""
+    # Through the patient's root: in another container its path means another file here.
+    text = procfs.read_text(f"/proc/{pid}/root{os.path.normpath(frame.file)}", _SOURCE_BYTES)
+    lines = (text or "").splitlines()
+    return lines[frame.line - 1].strip()[:200] if 0 < frame.line <= len(lines) else ""

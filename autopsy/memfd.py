@@ -1,0 +1,33 @@
+"""The names under which a patient's shared memory is found in /proc/PID/fd, and its creation.
+
+Invariant: a name here is a contract between the creator (a supervisor), the patient and the
+collectors. Light: imported inside the patient.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+LOG_RING = "autopsy-log"
+OUTPUT = "autopsy-out"
+DUMP = "autopsy-dump"
+
+
+def create_appended(name: str) -> int:
+    """Create an empty memfd that every writer appends to, and return its descriptor (CLOEXEC)."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC)
+    # Two writers of one open file description must not overwrite each other.
+    fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_APPEND)
+    return fd
+
+
+def create_sealed(name: str, size_bytes: int) -> int:
+    """Create a memfd whose size nobody can change any more, and return its descriptor (CLOEXEC).
+
+    Without the seals an ftruncate in the patient would be a SIGBUS for whoever maps it.
+    """
+    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size_bytes)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return fd

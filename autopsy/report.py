@@ -1,0 +1,147 @@
+"""The report a person reads first: the verdict, its evidence, then what was seen.
+
+Secret: the layout. Pure: sections in, text out; nothing here collects or decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from autopsy.bundle import Heading, SectionEntry
+from autopsy.section import Payload, Section, Status
+
+_MAX_THREADS = 60
+_MAX_ROWS = 100
+_WIDTH = 110
+
+
+def render(heading: Heading, sections: Sequence[Section]) -> str:
+    """Return the whole report as text."""
+    by_name = {section.name: section.payload for section in sections}
+    parts = [
+        _verdict(heading),
+        _process(by_name.get("process") or {}),
+        _stacks(by_name.get("stacks") or {}),
+        _logs(by_name.get("logs") or {}),
+        _output(by_name.get("output") or {}),
+        _sockets(by_name.get("sockets") or {}),
+        _descriptors(by_name.get("descriptors") or {}),
+        _children(by_name.get("children") or {}),
+        _statuses(sections),
+    ]
+    lines = [line for part in parts for line in part]
+    return "\n".join(lines) + "\n"
+
+
+def as_sections(entries: Sequence[SectionEntry], payloads: dict[str, Payload]) -> list[Section]:
+    """Return the sections of a bundle read back, for rendering them again."""
+    return [
+        Section(entry.name, entry.status, entry.reason, entry.ms, payloads[entry.name])
+        for entry in entries
+    ]
+
+
+def _title(text: str) -> list[str]:
+    return ["", text, "-" * len(text)]
+
+
+def _verdict(heading: Heading) -> Iterator[str]:
+    best = heading.diagnosis[0] if heading.diagnosis else None
+    name = f"{best.code} ({best.confidence:.0%} sure)" if best else "not diagnosed"
+    yield f"Autopsy of process {heading.pid}: {name}"
+    yield f"{heading.captured_at} on {heading.host}, {heading.duration_ms:.0f} ms, {heading.status}"
+    if heading.why:
+        yield f"Why it was looked at: {heading.why}"
+    for one in heading.diagnosis:
+        yield ""
+        yield f"{one.code}  {one.confidence:.0%}"
+        yield from (f"  {line}" for line in one.evidence)
+
+
+def _process(payload: Payload) -> Iterator[str]:
+    if not payload:
+        return
+    status = payload.get("status") or {}
+    yield from _title("Process")
+    yield " ".join(payload.get("command_line") or [payload.get("name", "")])[:500]
+    yield f"state {status.get('State', '?')}, RSS {status.get('VmRSS', '?')}, {status.get('Threads', '?')} threads"
+    for one in (payload.get("threads") or [])[:_MAX_THREADS]:
+        if "tid" in one:
+            waits = f"{one['syscall'] or 'user code'} (wchan {one['wchan']})"
+            yield f"  thread {one['tid']} {one['name']}: {one['state']} in {waits}"
+
+
+def _stacks(payload: Payload) -> Iterator[str]:
+    samples = [one for one in payload.get("samples") or [] if one.get("threads")]
+    if not samples:
+        return
+    stacks = payload["stacks"]
+    sample = samples[min(1, len(samples) - 1)]
+    yield from _title(
+        f"Stacks at {sample['at_ms']:.0f} ms ({sample['method']}), innermost call first"
+    )
+    for thread in sample["threads"][:_MAX_THREADS]:
+        if "tid" not in thread:
+            continue
+        gil = ", holds the GIL" if thread["owns_gil"] else ""
+        yield f"Thread {thread['tid']} {thread['name']}{gil}"
+        for frame in stacks[thread["stack"]] if thread["stack"] < len(stacks) else []:
+            if "function" in frame:
+                yield f"    {frame['function']}  {frame['file']}:{frame['line']}"
+                if frame.get("source"):
+                    yield f"        {frame['source']}"
+
+
+def _logs(payload: Payload) -> Iterator[str]:
+    records = payload.get("records") or []
+    if not records:
+        return
+    yield from _title(f"Last {len(records)} log records")
+    for one in records:
+        at = datetime.fromtimestamp(one["created"], UTC).isoformat(timespec="milliseconds")
+        yield f"{at} {one['level']:>2} {one['logger']}: {one['text']}"
+
+
+def _output(payload: Payload) -> Iterator[str]:
+    text = payload.get("text") or ""
+    if text:
+        yield from _title("End of its output")
+        yield from text.splitlines()[-_MAX_ROWS:]
+
+
+def _sockets(payload: Payload) -> Iterator[str]:
+    rows = [one for one in payload.get("sockets") or [] if "fd" in one]
+    if not rows:
+        return
+    yield from _title(f"Sockets ({len(rows)})")
+    for one in rows[:_MAX_ROWS]:
+        ends = f"{one.get('local') or '-'} -> {one.get('peer') or '-'}"
+        queues = f"in {one.get('receive_queue_bytes', 0)} out {one.get('send_queue_bytes', 0)}"
+        yield f"  {one['fd']:>4} {one['kind']} {one['state']} {ends} {queues}"
+
+
+def _descriptors(payload: Payload) -> Iterator[str]:
+    rows = [one for one in payload.get("descriptors") or [] if "fd" in one]
+    if not rows:
+        return
+    yield from _title(f"Descriptors ({payload['count']} of {payload['limit']})")
+    yield from (f"  {one['fd']:>4} {one['target']}"[:_WIDTH] for one in rows[:_MAX_ROWS])
+
+
+def _children(payload: Payload) -> Iterator[str]:
+    rows = [one for one in payload.get("children") or [] if "pid" in one]
+    if not rows:
+        return
+    yield from _title(f"Descendants ({len(rows)})")
+    for one in rows[:_MAX_ROWS]:
+        command = " ".join(one["command_line"]) or one["name"]
+        line = f"{'  ' * one['depth']}{one['pid']} {one['state']} {one['wchan']} {command}"
+        yield line[:_WIDTH]
+
+
+def _statuses(sections: Sequence[Section]) -> Iterator[str]:
+    yield from _title("Sections")
+    for one in sections:
+        why = "" if one.status is Status.OK else f"  {one.reason}"
+        yield f"  {one.name:<12} {one.status:<8} {one.ms:>7.1f} ms{why}"

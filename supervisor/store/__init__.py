@@ -3,7 +3,26 @@
 `open_store` opens it, `Ledger` is its only writer, `Reader` is what people look through.
 """
 
-from supervisor.store.engine import Store, open_store
-from supervisor.store.ledger import Ledger, Transaction
+from supervisor.store.engine import Store, open_store, store_path
+from supervisor.store.ledger import Ledger, Look, Transaction
+from supervisor.store.reader import Reader
+from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
+from supervisor.store.view import HistoryLine, TaskFilter, TaskLine, TaskPage, TaskView
 
-__all__ = ["Ledger", "Store", "Transaction", "open_store"]
+__all__ = [
+    "AutopsyRecord",
+    "HistoryLine",
+    "Ledger",
+    "Look",
+    "Orphan",
+    "Reader",
+    "Store",
+    "TaskFilter",
+    "TaskLine",
+    "TaskPage",
+    "TaskView",
+    "Transaction",
+    "WorkerRecord",
+    "open_store",
+    "store_path",
+]

@@ -22,7 +22,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import make_url
 
 from supervisor.clock import Clock, SystemClock
-from supervisor.errors import ConfigError, StoreUnavailable, SupervisorError
+from supervisor.errors import ConfigError, Refused, StoreUnavailable, SupervisorError
 from supervisor.store.schema import SCHEMA_VERSION
 from supervisor.store.session import Session, Statements
 
@@ -78,6 +78,42 @@ class Store:
             finally:
                 connection.exec_driver_sql("ROLLBACK")
 
+    @contextmanager
+    def looking(self) -> Iterator[Session]:
+        """Hold one read transaction on the driver, for the node's questions."""
+        with self.reading() as connection:
+            yield Session(connection.connection.cursor(), self.statements)
+
+    def join(self, connection: sa.Connection) -> Session:
+        """Return a session in the caller's transaction, which becomes a write transaction.
+
+        Raises: Refused when the connection is in autocommit or on another database.
+        """
+        if connection.dialect.name != self.statements.dialect.name:
+            raise Refused(
+                f"the connection is to {connection.dialect.name}, the store is {self.path}",
+                remedy="Pass a connection to the task store's own database.",
+            )
+        if not connection.in_transaction():
+            connection.begin()
+        driver: Any = connection.connection.driver_connection
+        files = {row[1]: row[2] for row in driver.execute("PRAGMA database_list")}
+        if not _same_file(files.get("main", ""), self.path):
+            raise Refused(
+                f"the connection is open on {files.get('main') or 'memory'}, not on {self.path}",
+                remedy="Pass a connection to the task store's own database.",
+            )
+        with plain_errors(self.path):
+            cursor = driver.cursor()
+            # Writes nothing but takes the lock, so that what is read next cannot be outdated.
+            cursor.execute("UPDATE queues SET paused = paused WHERE queue = ''")
+        if not driver.in_transaction:
+            raise Refused(
+                "the connection is in autocommit: there is no transaction to join",
+                remedy="Pass a connection inside `with engine.begin() as connection:`.",
+            )
+        return Session(cursor, self.statements)
+
     def _begin(self, cursor: Any, wait_s: float) -> None:
         give_up = self._clock.mono() + wait_s
         while True:
@@ -88,7 +124,7 @@ class Store:
                 busy = (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
                 if not busy or self._clock.mono() >= give_up:
                     raise
-            self._clock.sleep(random.uniform(*RETRY_PAUSE_S))  # noqa: S311 (spreads writers)
+            self._clock.sleep(random.uniform(*RETRY_PAUSE_S))
 
     def inode_changed(self) -> bool:
         """Say whether the file at `path` is gone or is another one than was opened."""
@@ -192,6 +228,13 @@ def _engine(path: Path, *, busy_ms: int, read_only: bool) -> sa.Engine:
 
     event.listen(engine, "connect", prepare)
     return engine
+
+
+def _same_file(name: str, path: Path) -> bool:
+    try:
+        return _inode(Path(name)) == _inode(path)
+    except OSError:
+        return False
 
 
 def _inode(path: Path) -> tuple[int, int]:

@@ -5,6 +5,6 @@ an attempt ends once; whoever lost a race gets an ordinary answer; this package 
 A node groups many verbs in one `transaction()`; clients use one for each act.
 """
 
-from supervisor.store.ledger.transaction import Ledger, Transaction
+from supervisor.store.ledger.transaction import Ledger, Look, Transaction
 
-__all__ = ["Ledger", "Transaction"]
+__all__ = ["Ledger", "Look", "Transaction"]

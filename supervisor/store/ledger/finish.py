@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import bindparam, func, select, text, update
+from sqlalchemy import ColumnElement, bindparam, func, select, text, update
 
 from supervisor.errors import InvalidSpec, Refused
 from supervisor.model.outcome import Settlement, StopMark, TaskFacts, settle
@@ -297,7 +297,7 @@ def _update_attempt() -> Ordered:
         "verdict",
         "detail",
     )
-    started_at = func.coalesce(bindparam("started"), attempts.c.started_at)
+    started_at: ColumnElement[Any] = func.coalesce(bindparam("started"), attempts.c.started_at)
     return ordered(
         update(attempts)
         .values(started_at=started_at, **{name: bindparam(f"its_{name}") for name in names})

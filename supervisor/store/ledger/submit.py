@@ -17,7 +17,6 @@ from sqlalchemy import bindparam, select, text, update
 from supervisor.errors import Refused
 from supervisor.model.record import Submitted
 from supervisor.model.spec import DEFAULT_QUEUE, TaskSpec
-
 from supervisor.store.ledger.audit import UNKNOWN_OPERATOR, insert_audit
 from supervisor.store.schema import WHOLE_QUEUE, outbox, queues, tasks
 from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered
@@ -38,7 +37,7 @@ def submit(session: Session, specs: Sequence[TaskSpec], now: datetime) -> list[S
     known = _Known(session, specs, now)
     answers = [known.answer(spec) for spec in specs]
     _register_queues(session, {spec.queue or DEFAULT_QUEUE for spec in known.new.values()}, now)
-    session.write_many(_release_expired, [(task_id,) for task_id in known.expired])
+    session.write_many(release_expired, [(task_id,) for task_id in known.expired])
     _insert(session, known.new, now)
     return answers
 
@@ -194,7 +193,7 @@ def select_holders(size: int) -> Ordered:
     )
 
 
-def _release_expired() -> Ordered:
+def release_expired() -> Ordered:
     return ordered(
         update(tasks)
         .values(dedup_held=text("false"))

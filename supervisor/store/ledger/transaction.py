@@ -7,23 +7,54 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
+import sqlalchemy as sa
+
 from supervisor.clock import Clock
 from supervisor.model.outcome import Settlement
-from supervisor.model.record import Claim, Ending, Owner, Started, Submitted
+from supervisor.model.record import (
+    Acted,
+    Claim,
+    Ending,
+    Mark,
+    NodeRecord,
+    Owner,
+    Started,
+    Submitted,
+)
 from supervisor.model.spec import TaskSpec
 from supervisor.store.engine import Store
-from supervisor.store.ledger import claim, finish, submit
-from supervisor.store.ledger.audit import SUPERVISOR
+from supervisor.store.ledger import claim, finish, intervene, node, submit
+from supervisor.store.ledger.audit import SUPERVISOR, write_note
+from supervisor.store.ledger.intervene import Act
+from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
 from supervisor.store.session import Session
 
 
-class Transaction:
-    """The verbs, within one open transaction. Not to be used after its end."""
+class Look:
+    """Questions a node asks between its writes; they need no turn as a writer."""
 
     __slots__ = ("_session",)
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def marks(self, node_id: str) -> list[Mark]:
+        """Return the stop marks on RUNNING attempts of this node."""
+        return node.marks(self._session, node_id)
+
+    def orphans(self, node_id: str) -> list[Orphan]:
+        """Return the RUNNING attempts of every other node, oldest claim first."""
+        return node.orphans(self._session, node_id)
+
+    def next_due(self, queues: Sequence[str] | None, types: Collection[str]) -> datetime | None:
+        """Return when the first claimable task is or was due; None when none waits."""
+        return claim.next_due(self._session, queues, types)
+
+
+class Transaction(Look):
+    """The verbs, within one open transaction. Not to be used after its end."""
+
+    __slots__ = ()
 
     def submit(self, specs: Sequence[TaskSpec], now: datetime) -> list[Submitted]:
         """Write tasks and answer for each in order; a held dedup key answers its task.
@@ -60,6 +91,90 @@ class Transaction:
         """End attempts and say what became of each task; None where the fence refused it."""
         return finish.finish(self._session, endings, operator=operator, chance=chance)
 
+    def checkpoint(self, task_id: str, attempt: int, value_json: str, now: datetime) -> bool:
+        """Keep an attempt's latest checkpoint; False when it is no longer the running one."""
+        return node.checkpoint(self._session, task_id, attempt, value_json, now)
+
+    def cancel(self, ids: Sequence[str], *, by: str, reason: str, now: datetime) -> list[Acted]:
+        """Cancel PENDING tasks at once, mark RUNNING ones to be stopped; answer for each in order.
+
+        Raises: Refused when operator or reason is blank.
+        """
+        return intervene.cancel(self._session, ids, Act(by, reason, now))
+
+    def fail(self, ids: Sequence[str], *, by: str, reason: str, now: datetime) -> list[Acted]:
+        """Mark RUNNING tasks to be stopped and to end FAILED; answer for each in order.
+
+        Raises: Refused when operator or reason is blank.
+        """
+        return intervene.fail(self._session, ids, Act(by, reason, now))
+
+    def rerun(self, ids: Sequence[str], *, by: str, reason: str, now: datetime) -> list[Acted]:
+        """Put FAILED and TIMEOUT tasks back to PENDING, counts at 0; answer for each in order.
+
+        Raises: Refused when operator or reason is blank.
+        """
+        return intervene.rerun(self._session, ids, Act(by, reason, now))
+
+    def pause(
+        self, queue: str, priority: int | None, *, by: str, reason: str, now: datetime
+    ) -> bool:
+        """Stop claims from a queue or one priority of it; False when it was paused already.
+
+        Raises: Refused when operator or reason is blank, or the priority is not from 0 to 9.
+        """
+        return intervene.pause(self._session, queue, priority, Act(by, reason, now))
+
+    def resume(
+        self, queue: str, priority: int | None, *, by: str, reason: str, now: datetime
+    ) -> bool:
+        """Let claims go on; False when it was not paused.
+
+        Raises: Refused when operator or reason is blank, or the priority is not from 0 to 9.
+        """
+        return intervene.resume(self._session, queue, priority, Act(by, reason, now))
+
+    def register_node(self, record: NodeRecord) -> None:
+        """Write down that this node runs."""
+        node.register_node(self._session, record)
+
+    def end_node(self, node_id: str, now: datetime, note: str) -> None:
+        """Write down that a node has ended; its first end stands."""
+        node.end_node(self._session, node_id, now, note)
+
+    def record_workers(self, records: Sequence[WorkerRecord]) -> None:
+        """Write down workers as they are now; the latest record of each stands."""
+        node.record_workers(self._session, records)
+
+    def record_autopsy(self, record: AutopsyRecord) -> None:
+        """Write down a bundle; a later record of the same id replaces it."""
+        node.record_autopsy(self._session, record)
+
+    def note(
+        self,
+        task_id: str | None,
+        attempt: int | None,
+        *,
+        reason: str,
+        text: str,
+        now: datetime,
+        operator: str = SUPERVISOR,
+    ) -> None:
+        """Add a note to the audit trail; it moves nothing."""
+        write_note(
+            self._session,
+            now,
+            task_id=task_id,
+            attempt=attempt,
+            operator=operator,
+            reason=reason,
+            text=text,
+        )
+
+    def publish(self, limit: int) -> int:
+        """Take up to `limit` events off the outbox; return how many."""
+        return node.publish(self._session, limit)
+
 
 class Ledger:
     """The sole writer of the store. Safe to share between threads."""
@@ -76,3 +191,20 @@ class Ledger:
         """
         with self.store.writing() as session:
             yield Transaction(session)
+
+    @contextmanager
+    def looking(self) -> Iterator[Look]:
+        """Open one read transaction for a node's questions: it waits for no writer.
+
+        Raises: StoreUnavailable.
+        """
+        with self.store.looking() as session:
+            yield Look(session)
+
+    def joined(self, connection: sa.Connection) -> Transaction:
+        """Return the verbs over the caller's own connection: commit and rollback stay theirs.
+
+        Raises: Refused when it is in autocommit or open on another database; StoreUnavailable
+        when another writer holds the lock for longer than that connection waits.
+        """
+        return Transaction(self.store.join(connection))

@@ -1,0 +1,276 @@
+"""What a node writes about itself, its workers and their evidence, and what it asks in between.
+
+Invariants: a checkpoint is fenced by its attempt; a published event is deleted in the transaction
+that publishes it. Called through `Transaction` (and, the questions, through `Look`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, delete, func, literal_column, select, text, update
+
+from supervisor.model.record import Mark, NodeRecord, ProcessIdentity
+from supervisor.store.ledger.audit import SUPERVISOR, NoteReason, write_note
+from supervisor.store.ledger.finish import mark_of
+from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
+from supervisor.store.schema import attempts, autopsies, checkpoints, nodes, outbox, tasks, workers
+from supervisor.store.session import Ordered, Session, insert_into, ordered
+
+
+def checkpoint(
+    session: Session, task_id: str, attempt: int, value_json: str, now: datetime
+) -> bool:
+    """Keep an attempt's latest checkpoint; False when the attempt is no longer the running one."""
+    if session.row(_select_running, task_id, attempt) is None:
+        return False
+    session.write(_delete_checkpoint, task_id, attempt)
+    session.write(_insert_checkpoint, task_id, attempt, value_json, session.encode(now))
+    return True
+
+
+def register_node(session: Session, node: NodeRecord) -> None:
+    """Write down that this node runs."""
+    process = node.process
+    session.write(
+        _insert_node,
+        node.node_id,
+        node.node_name,
+        process.pid,
+        process.start_ticks,
+        process.boot_id,
+        process.pid_ns,
+        node.version,
+        node.listen,
+        session.encode(node.started_at),
+    )
+    note = f"{node.node_name} ({node.node_id}), pid {process.pid}"
+    _node_note(session, node.started_at, NoteReason.NODE_STARTED, note)
+
+
+def end_node(session: Session, node_id: str, now: datetime, note: str) -> None:
+    """Write down that a node has ended; its first end stands."""
+    if session.write(_update_node_ended, session.encode(now), note, node_id):
+        _node_note(session, now, NoteReason.NODE_ENDED, f"{node_id}: {note}")
+
+
+def _node_note(session: Session, now: datetime, reason: NoteReason, note: str) -> None:
+    write_note(
+        session, now, task_id=None, attempt=None, operator=SUPERVISOR, reason=reason, text=note
+    )
+
+
+def record_workers(session: Session, records: Sequence[WorkerRecord]) -> None:
+    """Write down workers as they are now, the latest record of each standing."""
+    latest = {record.worker_id: record for record in records}
+    session.write_many(_delete_worker, [(worker_id,) for worker_id in latest])
+    session.write_many(_insert_worker, [_encoded(session, record) for record in latest.values()])
+
+
+def record_autopsy(session: Session, record: AutopsyRecord) -> None:
+    """Write down a bundle; a later record of the same id replaces it."""
+    session.write(_delete_autopsy, record.autopsy_id)
+    session.write(_insert_autopsy, *_encoded(session, record))
+
+
+def _encoded(session: Session, record: WorkerRecord | AutopsyRecord) -> tuple[Any, ...]:
+    return tuple(
+        session.encode(value) if isinstance(value, datetime) else value for value in astuple(record)
+    )
+
+
+def publish(session: Session, limit: int) -> int:
+    """Take up to `limit` events off the outbox; return how many.
+
+    On the embedded store the listener reads the rows themselves, so nothing more is to be sent.
+    """
+    events = session.rows(_select_events, limit)
+    session.write_many(_delete_event, events)
+    return len(events)
+
+
+def marks(session: Session, node_id: str) -> list[Mark]:
+    """Return the stop marks on attempts of this node."""
+    found = []
+    for task_id, attempt, kind, by, reason, at in session.rows(_select_marks, node_id):
+        mark = mark_of(session, kind, by, reason, at)
+        if mark is not None:
+            found.append(Mark(task_id=task_id, attempt=attempt, mark=mark))
+    return found
+
+
+def orphans(session: Session, node_id: str) -> list[Orphan]:
+    """Return the RUNNING attempts of every other node, oldest claim first."""
+    return [_orphan(session, row) for row in session.rows(_select_orphans, node_id)]
+
+
+def _orphan(session: Session, row: Any) -> Orphan:
+    return Orphan(
+        task_id=row[0],
+        attempt=row[1],
+        type=row[2],
+        queue=row[3],
+        max_retries=row[4],
+        mark=mark_of(session, *row[5:9]),
+        node_id=row[9],
+        node=node_of(session, row[16:]) if row[16] is not None else None,
+        worker_id=row[10],
+        pid=row[11],
+        start_ticks=row[12],
+        claimed_at=session.decode(row[13]),
+        started_at=session.decode(row[14]),
+        timeout=row[15],
+    )
+
+
+def node_of(session: Session, row: Any) -> NodeRecord:
+    """Return the node of a row of `nodes`."""
+    return NodeRecord(
+        node_id=row[0],
+        node_name=row[1],
+        process=ProcessIdentity(pid=row[2], start_ticks=row[3], boot_id=row[4], pid_ns=row[5]),
+        version=row[6],
+        listen=row[7],
+        started_at=session.decode(row[8]),
+        ended_at=session.decode(row[9]),
+    )
+
+
+def _select_running() -> Ordered:
+    return ordered(
+        select(tasks.c.task_id).where(
+            tasks.c.task_id == bindparam("the_task"),
+            tasks.c.attempt == bindparam("the_attempt"),
+            text("state = 'RUNNING'"),
+        ),
+        "the_task",
+        "the_attempt",
+    )
+
+
+def _delete_checkpoint() -> Ordered:
+    return ordered(
+        delete(checkpoints).where(
+            checkpoints.c.task_id == bindparam("the_task"),
+            checkpoints.c.attempt == bindparam("the_attempt"),
+        ),
+        "the_task",
+        "the_attempt",
+    )
+
+
+def _insert_checkpoint() -> Ordered:
+    return insert_into(checkpoints)
+
+
+def _insert_node() -> Ordered:
+    return insert_into(
+        nodes,
+        "node_id",
+        "node_name",
+        "pid",
+        "start_ticks",
+        "boot_id",
+        "pid_ns",
+        "version",
+        "listen",
+        "started_at",
+    )
+
+
+def _update_node_ended() -> Ordered:
+    return ordered(
+        update(nodes)
+        .values(ended_at=bindparam("now"), note=bindparam("its_note"))
+        .where(nodes.c.node_id == bindparam("the_node"), nodes.c.ended_at.is_(None)),
+        "now",
+        "its_note",
+        "the_node",
+    )
+
+
+def _delete_worker() -> Ordered:
+    return ordered(
+        delete(workers).where(workers.c.worker_id == bindparam("the_worker")), "the_worker"
+    )
+
+
+def _insert_worker() -> Ordered:
+    return insert_into(workers)
+
+
+def _delete_autopsy() -> Ordered:
+    return ordered(
+        delete(autopsies).where(autopsies.c.autopsy_id == bindparam("the_autopsy")), "the_autopsy"
+    )
+
+
+def _insert_autopsy() -> Ordered:
+    return insert_into(autopsies)
+
+
+def _select_events() -> Ordered:
+    return ordered(
+        select(outbox.c.task_id, outbox.c.event_id)
+        .order_by(outbox.c.task_id, outbox.c.event_id)
+        .limit(bindparam("limit"))
+        .offset(literal_column("0")),
+        "limit",
+    )
+
+
+def _delete_event() -> Ordered:
+    return ordered(
+        delete(outbox).where(
+            outbox.c.task_id == bindparam("the_task"), outbox.c.event_id == bindparam("the_event")
+        ),
+        "the_task",
+        "the_event",
+    )
+
+
+def _select_marks() -> Ordered:
+    return ordered(
+        text(
+            "SELECT tasks.task_id, tasks.attempt, mark_kind, mark_by, mark_reason, mark_at"
+            " FROM tasks /* INDEXED BY tasks_marked */ JOIN attempts"
+            " ON attempts.task_id = tasks.task_id AND attempts.attempt = tasks.attempt"
+            " WHERE mark_kind IS NOT NULL AND state = 'RUNNING' AND attempts.node_id = :the_node"
+        ),
+        "the_node",
+    )
+
+
+def _select_orphans() -> Ordered:
+    task, attempt, node = tasks.c, attempts.c, nodes.c
+    its_attempt = (attempt.task_id == task.task_id) & (attempt.attempt == task.attempt)
+    return ordered(
+        select(
+            task.task_id,
+            task.attempt,
+            task.type,
+            task.queue,
+            task.max_retries,
+            task.mark_kind,
+            task.mark_by,
+            task.mark_reason,
+            task.mark_at,
+            attempt.node_id,
+            attempt.worker_id,
+            attempt.pid,
+            attempt.start_ticks,
+            attempt.claimed_at,
+            attempt.started_at,
+            func.coalesce(attempt.timeout, task.timeout),
+            *(column for column in node if column.name != "note"),
+        )
+        .select_from(
+            tasks.join(attempts, its_attempt).outerjoin(nodes, node.node_id == attempt.node_id)
+        )
+        .where(text("state = 'RUNNING'"), attempt.node_id != bindparam("the_node"))
+        .order_by(attempt.claimed_at, task.task_id),
+        "the_node",
+    )

@@ -1,0 +1,323 @@
+"""What people look at: read-only views of the store, each over an index.
+
+Invariants: a reader never writes (its connections are query-only) and never waits for a writer; a
+list is paged by id, newest first, and one page reads a bounded number of rows. The client, the web
+pages and the command line use it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from supervisor.errors import Refused
+from supervisor.model.outcome import StopMark
+from supervisor.model.states import State
+from supervisor.store.engine import Store
+from supervisor.store.record import AutopsyRecord, WorkerRecord
+from supervisor.store.schema import (
+    WHOLE_QUEUE,
+    attempt_logs,
+    attempts,
+    audit_log,
+    autopsies,
+    nodes,
+    queues,
+    tasks,
+    workers,
+)
+from supervisor.store.search import find_page
+from supervisor.store.view import (
+    AttemptView,
+    Backlog,
+    Counts,
+    HistoryLine,
+    NodeView,
+    QueueView,
+    TaskFilter,
+    TaskLine,
+    TaskPage,
+    TaskView,
+)
+
+_PREFIX = re.compile(r"(?:task_)?([0-9a-f]{8,32})\Z")
+_PREFIX_MATCHES = 5
+_LINE_COLUMNS = (
+    "task_id", "type", "queue", "priority", "reason", "run_after", "created_at", "ended_at",
+    "attempt", "retry_count", "crash_count", "quarantined", "dedup_key", "submitted_by",
+)  # fmt: skip
+_VIEW_COLUMNS = (
+    "timeout", "soft_timeout", "max_retries", "dedup_held", "dedup_ttl", "dedup_until",
+    "parent_id",
+)  # fmt: skip
+_ATTEMPT_COLUMNS = (
+    "node_id", "worker_id", "claimed_at", "started_at", "error_type", "error", "verdict"
+)  # fmt: skip
+
+
+class Reader:
+    """The views of one store. Safe to share between threads."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def task(self, task_id: str) -> TaskView | None:
+        """Return a task by its id or by a prefix of at least 8 hex digits; None if there is none.
+
+        Raises: Refused when several tasks begin like this.
+        """
+        with self._store.reading() as connection:
+            full = _full_id(connection, task_id)
+            row = None if full is None else _task_rows(connection, [full], tasks.c.params).first()
+            return None if row is None else _task_view(row)
+
+    def tasks(self, wanted: TaskFilter | None = None) -> TaskPage:
+        """Return one page of tasks, newest first."""
+        with self._store.reading() as connection:
+            ids, next_id = find_page(connection, wanted or TaskFilter())
+            lines = {row.task_id: _task_line(row) for row in _task_rows(connection, ids)}
+        return TaskPage(tuple(lines[task_id] for task_id in ids), next_id)
+
+    def attempts(self, task_id: str) -> list[AttemptView]:
+        """Return the runs of a task in order."""
+        query = (
+            sa.select(attempts).where(attempts.c.task_id == task_id).order_by(attempts.c.attempt)
+        )
+        with self._store.reading() as connection:
+            return [_attempt_view(row) for row in connection.execute(query)]
+
+    def history(self, task_id: str) -> list[HistoryLine]:
+        """Return the audit trail of a task in order."""
+        query = sa.select(audit_log).where(audit_log.c.task_id == task_id).order_by(audit_log.c.id)
+        with self._store.reading() as connection:
+            return [_history_line(row) for row in connection.execute(query)]
+
+    def audit(self, *, before_id: int | None = None, limit: int = 100) -> list[HistoryLine]:
+        """Return the newest audit rows of everything, newest first, continued by `before_id`."""
+        query = sa.select(audit_log).order_by(audit_log.c.id.desc()).limit(limit)
+        if before_id is not None:
+            query = query.where(audit_log.c.id < before_id)
+        with self._store.reading() as connection:
+            return [_history_line(row) for row in connection.execute(query)]
+
+    def log(self, task_id: str, attempt: int | None = None) -> str | None:
+        """Return the kept log tail of an attempt, or of the latest one that has any."""
+        query = (
+            sa.select(attempt_logs.c.log_tail)
+            .where(attempt_logs.c.task_id == task_id)
+            .order_by(attempt_logs.c.attempt.desc())
+            .limit(1)
+        )
+        if attempt is not None:
+            query = query.where(attempt_logs.c.attempt == attempt)
+        with self._store.reading() as connection:
+            return connection.execute(query).scalar()
+
+    def counts(self, now: datetime) -> Counts:
+        """Count tasks by state, and those in the queue at `now`."""
+        by_state = sa.select(tasks.c.state, sa.func.count()).group_by(tasks.c.state)
+        due = sa.select(sa.func.count()).where(
+            sa.text("state = 'PENDING'"), tasks.c.run_after <= now
+        )
+        with self._store.reading() as connection:
+            found = {State(state): count for state, count in connection.execute(by_state)}
+            in_queue: int = connection.execute(due).scalar_one()
+        return Counts({state: found.get(state, 0) for state in State}, in_queue)
+
+    def backlog_by_queue(self, now: datetime) -> list[Backlog]:
+        """Count the live tasks of each queue that has any, by name."""
+        with self._store.reading() as connection:
+            return _backlog(connection, tasks.c.queue, now)
+
+    def backlog_by_type(self, now: datetime) -> list[Backlog]:
+        """Count the live tasks of each type that has any, by name."""
+        with self._store.reading() as connection:
+            return _backlog(connection, tasks.c.type, now)
+
+    def queues(self, now: datetime) -> list[QueueView]:
+        """Return every known queue with its pauses and live tasks, by name."""
+        with self._store.reading() as connection:
+            backlog = {line.name: line for line in _backlog(connection, tasks.c.queue, now)}
+            query = sa.select(queues).order_by(queues.c.queue, queues.c.priority)
+            rows = connection.execute(query).all()
+        by_name: dict[str, list[Any]] = {}
+        for row in rows:
+            by_name.setdefault(row.queue, []).append(row)
+        return [_queue_view(name, levels, backlog.get(name)) for name, levels in by_name.items()]
+
+    def nodes(self, limit: int = 100) -> list[NodeView]:
+        """Return the nodes, those that run first, then the latest ended."""
+        running = (
+            sa.select(attempts.c.node_id, sa.func.count().label("running"))
+            .select_from(_current_attempt(tasks.join))
+            .where(tasks.c.state == State.RUNNING)
+            .group_by(attempts.c.node_id)
+        )
+        query = (
+            sa.select(nodes)
+            .order_by(nodes.c.ended_at.is_not(None), nodes.c.started_at.desc())
+            .limit(limit)
+        )
+        with self._store.reading() as connection:
+            owned = {node_id: count for node_id, count in connection.execute(running)}
+            return [_node_view(row, owned.get(row.node_id, 0)) for row in connection.execute(query)]
+
+    def workers(self, node_id: str | None = None, limit: int = 500) -> list[WorkerRecord]:
+        """Return the workers (of one node), those that live first, then the latest born."""
+        query = sa.select(workers)
+        if node_id is not None:
+            query = query.where(workers.c.node_id == node_id)
+        query = query.order_by(
+            workers.c.ended_at.is_not(None), workers.c.started_at.desc(), workers.c.worker_id
+        ).limit(limit)
+        with self._store.reading() as connection:
+            return [WorkerRecord(**row._mapping) for row in connection.execute(query)]
+
+    def autopsies(self, task_id: str | None = None, limit: int = 100) -> list[AutopsyRecord]:
+        """Return the bundles (of one task), newest first."""
+        query = sa.select(autopsies)
+        if task_id is not None:
+            query = query.where(autopsies.c.task_id == task_id)
+        query = query.order_by(autopsies.c.created_at.desc()).limit(limit)
+        with self._store.reading() as connection:
+            return [AutopsyRecord(**row._mapping) for row in connection.execute(query)]
+
+    def autopsy(self, autopsy_id: str) -> AutopsyRecord | None:
+        """Return one bundle's record; None if there is none."""
+        query = sa.select(autopsies).where(autopsies.c.autopsy_id == autopsy_id)
+        with self._store.reading() as connection:
+            row = connection.execute(query).first()
+            return None if row is None else AutopsyRecord(**row._mapping)
+
+
+def _full_id(connection: sa.Connection, given: str) -> str | None:
+    match = _PREFIX.match(given)
+    if match is None:
+        return None
+    low = f"task_{match[1]}"
+    query = (
+        sa.select(tasks.c.task_id)
+        .where(tasks.c.task_id >= low, tasks.c.task_id < low + "g")  # g sorts after any hex digit
+        .order_by(tasks.c.task_id)
+        .limit(_PREFIX_MATCHES)
+    )
+    found = list(connection.execute(query).scalars())
+    if len(found) > 1:
+        raise Refused(
+            f"{given} is the beginning of several tasks: {', '.join(found)} …",
+            remedy="Give more digits of the id.",
+            matches=found,
+        )
+    return found[0] if found else None
+
+
+def _current_attempt(join: Any, **how: Any) -> Any:
+    same_task = attempts.c.task_id == tasks.c.task_id
+    return join(attempts, same_task & (attempts.c.attempt == tasks.c.attempt), **how)
+
+
+def _task_rows(
+    connection: sa.Connection, ids: Sequence[str], *more: sa.Column[Any]
+) -> sa.CursorResult[Any]:
+    whole = (attempts.c.result,) if more else ()
+    own = [column for column in tasks.c if column.name != "params"]
+    theirs = [attempts.c[name] for name in _ATTEMPT_COLUMNS]
+    query = (
+        sa.select(*own, *theirs, *whole, *more)
+        .select_from(_current_attempt(tasks.outerjoin))
+        .where(tasks.c.task_id.in_(ids))
+    )
+    return connection.execute(query)
+
+
+def _line_fields(row: Any) -> dict[str, Any]:
+    return {
+        **{name: getattr(row, name) for name in (*_LINE_COLUMNS, *_ATTEMPT_COLUMNS)},
+        "state": State(row.state),
+        "tags": tuple(json.loads(row.tags)) if row.tags else (),
+        "mark": None
+        if row.mark_kind is None
+        else StopMark(row.mark_kind, row.mark_by, row.mark_reason, row.mark_at),
+    }
+
+
+def _task_line(row: Any) -> TaskLine:
+    return TaskLine(**_line_fields(row))
+
+
+def _task_view(row: Any) -> TaskView:
+    own = {name: getattr(row, name) for name in _VIEW_COLUMNS}
+    return TaskView(**_line_fields(row), **own, params_json=row.params, result_json=row.result)
+
+
+def _attempt_view(row: Any) -> AttemptView:
+    fields = dict(row._mapping)
+    del fields["start_ticks"]
+    fields["result_json"] = fields.pop("result")
+    fields["usage"] = json.loads(fields["usage"]) if fields["usage"] else {}
+    fields["outcome"] = None if fields["outcome"] is None else State(fields["outcome"])
+    fields["effects_unknown"] = bool(fields["effects_unknown"])
+    return AttemptView(**fields)
+
+
+def _history_line(row: Any) -> HistoryLine:
+    return HistoryLine(
+        audit_id=row.id,
+        task_id=row.task_id,
+        attempt=row.attempt,
+        at=row.at,
+        from_state=None if row.from_state is None else State(row.from_state),
+        to_state=None if row.to_state is None else State(row.to_state),
+        operator=row.operator,
+        reason=row.reason,
+        note=row.note,
+    )
+
+
+def _backlog(connection: sa.Connection, name: sa.Column[str], now: datetime) -> list[Backlog]:
+    due = sa.func.sum(sa.case((tasks.c.run_after <= now, 1), else_=0))
+    pending = (
+        sa.select(name, due, sa.func.count()).where(sa.text("state = 'PENDING'")).group_by(name)
+    )
+    running = sa.select(name, sa.func.count()).where(tasks.c.state == State.RUNNING).group_by(name)
+    runs = {row[0]: row[1] for row in connection.execute(running)}
+    waits = {row[0]: (row[1], row[2] - row[1]) for row in connection.execute(pending)}
+    return [
+        Backlog(known, *waits.get(known, (0, 0)), runs.get(known, 0))
+        for known in sorted(runs.keys() | waits.keys())
+    ]
+
+
+def _queue_view(name: str, levels: Sequence[Any], live: Backlog | None) -> QueueView:
+    paused = [row for row in levels if row.paused]
+    latest = max(paused or levels, key=lambda row: row.at)
+    return QueueView(
+        queue=name,
+        paused=any(row.priority == WHOLE_QUEUE for row in paused),
+        paused_priorities=tuple(row.priority for row in paused if row.priority != WHOLE_QUEUE),
+        by=latest.by,
+        reason=latest.reason,
+        at=latest.at,
+        in_queue=live.in_queue if live else 0,
+        scheduled=live.scheduled if live else 0,
+        running=live.running if live else 0,
+    )
+
+
+def _node_view(row: Any, running: int) -> NodeView:
+    return NodeView(
+        node_id=row.node_id,
+        node_name=row.node_name,
+        pid=row.pid,
+        version=row.version,
+        listen=row.listen,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        note=row.note,
+        running=running,
+    )

@@ -1,0 +1,64 @@
+"""Values of the store's seam that only people, the sweeper and the pathologist need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from supervisor.model.outcome import StopMark
+from supervisor.model.record import NodeRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRecord:
+    """One worker process; `exit` says how it ended (exit code or signal) once it has."""
+
+    worker_id: str
+    node_id: str
+    pid: int
+    start_ticks: int
+    started_at: datetime
+    ended_at: datetime | None = None
+    exit: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutopsyRecord:
+    """One bundle: where it lies and what it says. `status` is captured, partial or failed."""
+
+    autopsy_id: str
+    task_id: str | None
+    attempt: int | None
+    node_id: str
+    pid: int
+    path: str
+    status: str
+    verdict: str | None
+    diagnosis: str | None
+    diagnosis_json: str | None
+    created_at: datetime
+    bytes: int
+    ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """A RUNNING attempt of another node; `node` is None when it was never registered.
+
+    Holds what a sweeper needs to prove the death and to end the attempt.
+    """
+
+    task_id: str
+    attempt: int
+    type: str
+    queue: str
+    max_retries: int | None
+    mark: StopMark | None
+    node_id: str
+    node: NodeRecord | None
+    worker_id: str
+    pid: int
+    start_ticks: int
+    claimed_at: datetime
+    started_at: datetime | None
+    timeout: float | None

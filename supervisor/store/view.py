@@ -1,0 +1,183 @@
+"""What people see of the store: values without behaviour, made by the reader only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from supervisor.model.outcome import StopMark
+from supervisor.model.states import REQUEUE_REASONS, State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskLine:
+    """A task as a list shows it; what belongs to an attempt is of the latest one."""
+
+    task_id: str
+    type: str
+    queue: str
+    priority: int
+    state: State
+    reason: str
+    run_after: datetime
+    created_at: datetime
+    ended_at: datetime | None
+    attempt: int
+    retry_count: int
+    crash_count: int
+    quarantined: bool
+    dedup_key: str | None
+    submitted_by: str | None
+    tags: tuple[str, ...]
+    mark: StopMark | None
+    node_id: str | None
+    worker_id: str | None
+    claimed_at: datetime | None
+    started_at: datetime | None
+    error_type: str | None
+    error: str | None
+    verdict: str | None
+
+    @property
+    def assigned(self) -> bool:
+        """Whether it is claimed and its first line has not run yet."""
+        return self.state is State.RUNNING and self.started_at is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskView(TaskLine):
+    """A task as its own page shows it. `result_json` is what its last attempt returned."""
+
+    params_json: str
+    timeout: float | None
+    soft_timeout: float | None
+    max_retries: int | None
+    dedup_held: bool
+    dedup_ttl: float | None
+    dedup_until: datetime | None
+    parent_id: str | None
+    result_json: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFilter:
+    """Which tasks to list. Empty means any; `before_id` continues after a page.
+
+    `text` is found in the id (as its beginning), type, dedup key and submitter.
+    """
+
+    states: tuple[State, ...] = ()
+    types: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    text: str = ""
+    tag: str = ""
+    before_id: str | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """Tasks, newest first. `next_id` is the `before_id` of the next page, or None at the end.
+
+    A page may hold fewer than the limit and still have a next one: a search reads a bounded number
+    of rows at a time.
+    """
+
+    tasks: tuple[TaskLine, ...]
+    next_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptView:
+    """One run of a task; `outcome` is None while it runs."""
+
+    task_id: str
+    attempt: int
+    node_id: str
+    worker_id: str
+    pid: int
+    claimed_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    timeout: float | None
+    soft_timeout: float | None
+    outcome: State | None
+    reason: str | None
+    error_type: str | None
+    error: str | None
+    traceback: str | None
+    result_json: str | None
+    usage: Mapping[str, float] = field(default_factory=dict)
+    proof: str | None
+    effects_unknown: bool
+    verdict: str | None
+    detail: str | None
+
+    @property
+    def requeued(self) -> bool:
+        """Whether its end says nothing about the task (shutdown, never started, preempted)."""
+        return self.reason in REQUEUE_REASONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryLine:
+    """One audit row: a move when `to_state` is set, otherwise a note."""
+
+    audit_id: int
+    task_id: str | None
+    attempt: int | None
+    at: datetime
+    from_state: State | None
+    to_state: State | None
+    operator: str
+    reason: str
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many tasks read each state (all six are there); `in_queue` = PENDING and due now."""
+
+    by_state: Mapping[State, int]
+    in_queue: int
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """The live tasks of one queue or type: due now, due later, running."""
+
+    name: str
+    in_queue: int
+    scheduled: int
+    running: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueView:
+    """A queue and its pauses: `paused` is the whole of it, `paused_priorities` are single ones."""
+
+    queue: str
+    paused: bool
+    paused_priorities: tuple[int, ...]
+    by: str | None
+    reason: str | None
+    at: datetime
+    in_queue: int
+    scheduled: int
+    running: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """One incarnation of a node; `running` counts the RUNNING attempts it owns."""
+
+    node_id: str
+    node_name: str
+    pid: int
+    version: str
+    listen: str
+    started_at: datetime
+    ended_at: datetime | None
+    note: str | None
+    running: int

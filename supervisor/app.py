@@ -12,12 +12,13 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from supervisor.errors import ConfigError, InvalidSpec, Problem, UnknownTaskType
-from supervisor.model.spec import parse_spec, shorten
+from supervisor.model.spec import TaskSpec, parse_spec, shorten
 from supervisor.settings import (
     Settings,
     TaskOptions,
@@ -232,23 +233,24 @@ class App:
         self._release_hooks.append(hook)
         return hook
 
-    def checked(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the spec with its type's queue, after checking it against the type.
+    def checked(self, spec: Mapping[str, Any]) -> TaskSpec:
+        """Check a spec against its type and return it, with the type's queue if it names none.
 
+        An app without types (a program that only submits) knows none and refuses none.
         Raises: InvalidSpec, UnknownTaskType.
         """
-        parse_spec(spec)
-        if not self._types:  # a program that only submits need not import the bodies
-            return dict(spec)
-        task = self._types.get(spec["type"])
+        parsed = parse_spec(spec)
+        if not self._types:
+            return parsed
+        task = self._types.get(parsed.type)
         if task is None:
-            raise _unknown_type(str(spec["type"]), self._types)
+            raise _unknown_type(parsed.type, self._types)
         problems = task.signature.problems(spec.get("params", {}))
         if problems:
             raise InvalidSpec(problems)
-        if spec.get("queue") is None and task.options.queue is not None:
-            return {**spec, "queue": task.options.queue}
-        return dict(spec)
+        if parsed.queue is None and task.options.queue is not None:
+            return replace(parsed, queue=task.options.queue)
+        return parsed
 
     def submit(self, spec: Mapping[str, Any], connection: Any = None) -> Handle:
         """Write one task; a `dedup_key` that is held returns the existing one.
@@ -262,11 +264,18 @@ class App:
         self, specs: Iterable[Mapping[str, Any]], connection: Any = None
     ) -> list[Handle]:
         """Write all tasks in one transaction, or none if one of them is refused."""
-        return self.client.submit_many([self.checked(spec) for spec in specs], connection)
+        return self.client.submit([self.checked(spec) for spec in specs], connection)
 
     def get(self, task_id: str) -> Handle:
         """Return the handle of a task. Raises: UnknownTask."""
         return self.client.get(task_id)
+
+    def wait(self, task_ids: str | Iterable[str], timeout: float | None = None) -> list[TaskView]:
+        """Wait until all these tasks have ended and return them, in the order given.
+
+        Units: `timeout` in seconds. Raises: WaitTimeout, UnknownTask.
+        """
+        return self.client.wait(task_ids, timeout)
 
     def history(self, task_id: str) -> list[HistoryLine]:
         """Return the audit trail of a task, oldest first. Raises: UnknownTask."""
@@ -284,13 +293,16 @@ class App:
         """Put FAILED and TIMEOUT tasks back to PENDING; each id is answered on its own."""
         return self.client.rerun(task_ids, by=by, reason=reason)
 
-    def pause(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> None:
-        """Let no more tasks of a queue (or of one priority of it) start; running ones go on."""
-        self.client.pause(queue, priority, by=by, reason=reason)
+    def pause(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> bool:
+        """Let no more tasks of a queue (or of one priority of it) start; running ones go on.
 
-    def resume(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> None:
-        """Let tasks of a paused queue start again."""
-        self.client.resume(queue, priority, by=by, reason=reason)
+        False if it was paused already.
+        """
+        return self.client.pause(queue, priority, by=by, reason=reason)
+
+    def resume(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> bool:
+        """Let tasks of a paused queue start again; False if it was not paused."""
+        return self.client.resume(queue, priority, by=by, reason=reason)
 
 
 def _options(

@@ -6,7 +6,9 @@
     │   ├── InvalidSpec        a task spec has bad fields, each named by its path
     │   ├── UnknownTaskType    the app knows no such type
     │   ├── UnknownTask        no task has this id
-    │   └── DedupKeyTaken      another task holds the key
+    │   ├── DedupKeyTaken      another task holds the key
+    │   └── NoResult           the task has not ended, or not with SUCCESS
+    ├── WaitTimeout            a task had not ended when the caller's patience had
     ├── IllegalTransition      a bug: a move outside the transition table
     ├── DependencyAway         a dependency does not answer                        (exit 69)
     │   ├── StoreUnavailable
@@ -79,6 +81,14 @@ class UnknownTask(Refused):
 
 class DedupKeyTaken(Refused):
     """Another task holds this dedup key."""
+
+
+class NoResult(Refused):
+    """This task has no result."""
+
+
+class WaitTimeout(SupervisorError, TimeoutError):
+    """The task had not ended in time; it goes on."""
 
 
 class IllegalTransition(SupervisorError):

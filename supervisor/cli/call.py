@@ -7,6 +7,7 @@ Secret kept here: when a store may be created. Reading commands never do it; `su
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import os
 import sys
@@ -86,8 +87,9 @@ def command(
             finally:
                 call.close()
 
-        body = (function.__doc__ or "") + f"\n\n\b\nExample:\n  {example}"
-        made = (group or click).command(name, help=body)(run)
+        prose = inspect.cleandoc(function.__doc__ or "")
+        body = f"{prose}\n\n\b\nExample:\n  {example}"
+        made = (group or click).command(name, help=body, short_help=prose.split("\n")[0])(run)
         made.params += [
             click.Option(["--store"], metavar="URL", help="Store, if not the configured one."),
             click.Option(

@@ -56,6 +56,9 @@ class Edge(click.Group):
             code = answer if isinstance(answer, int) else 0
         except click.exceptions.Exit as exc:
             code = exc.exit_code
+        except click.exceptions.NoArgsIsHelpError as exc:
+            click.echo(exc.format_message(), err=True)
+            code = EXIT_USAGE
         except BrokenPipeError:
             code = _close_pipe()
         except (click.Abort, KeyboardInterrupt):

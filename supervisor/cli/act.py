@@ -1,0 +1,71 @@
+"""`supervisor cancel`, `rerun` and `fail`: acts on tasks, each id answered on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import click
+
+from supervisor.cli.call import Call, command, os_user
+from supervisor.cli.group import EXIT_REFUSED
+from supervisor.cli.text import cell, columns, state_text
+from supervisor.model.record import Acted
+
+Verb = Callable[..., list[Acted]]
+
+
+@command(example='supervisor cancel task_0193…c1 --reason "wrong month"')
+@click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--reason", required=True, help="Why; it stands in the audit trail.")
+@click.option("--by", help="Who asks. [default: your user name]")
+def cancel(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) -> int:
+    """Ask tasks to stop.
+
+    A waiting task is CANCELED at once. A running one is told, may clean up for cancel_grace
+    seconds, and is then killed; it reads CANCELED once it is verified gone.
+    """
+    return _act(call, call.client().cancel, task_ids, by, reason)
+
+
+@command(example='supervisor rerun task_0193…c1 --reason "the bank is back"')
+@click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--reason", required=True, help="Why; it stands in the audit trail.")
+@click.option("--by", help="Who asks. [default: your user name]")
+def rerun(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) -> int:
+    """Run FAILED or TIMEOUT tasks again.
+
+    They start with fresh retries. A task whose dedup key another task holds is refused.
+    """
+    return _act(call, call.client().rerun, task_ids, by, reason)
+
+
+@command(example='supervisor fail task_0193…c1 --reason "stuck since noon"')
+@click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--reason", required=True, help="Why; it stands in the audit trail.")
+@click.option("--by", help="Who asks. [default: your user name]")
+def fail(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) -> int:
+    """End stuck tasks as FAILED.
+
+    A running task is told first and killed after cancel_grace seconds; it is not retried.
+    """
+    return _act(call, call.client().fail, task_ids, by, reason)
+
+
+def _act(call: Call, verb: Verb, task_ids: Sequence[str], by: str | None, reason: str) -> int:
+    answers = verb(task_ids, by=by or os_user(), reason=reason)
+    document = [
+        {
+            "task_id": answer.task_id,
+            "done": answer.done,
+            "answer": answer.answer,
+            "state": answer.state,
+            "detail": answer.detail,
+        }
+        for answer in answers
+    ]
+    rows = [
+        (cell(a.task_id), cell(a.answer), state_text(a.state or "-"), cell(a.detail, 120))
+        for a in answers
+    ]
+    call.answer({"tasks": document}, lambda: columns(("TASK", "ANSWER", "STATE", "DETAIL"), rows))
+    return 0 if all(answer.done for answer in answers) else EXIT_REFUSED

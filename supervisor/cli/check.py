@@ -1,0 +1,223 @@
+"""`supervisor check`: what would go wrong at a start, told before it.
+
+Secret kept here: what is looked at, in which order. Each finding is one line with ok, warn or fail
+and, unless it is ok, a remedy. Nothing is written and no store is made.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from supervisor.cli.call import Call, command
+from supervisor.cli.group import EXIT_REFUSED, EXIT_USAGE
+from supervisor.cli.text import plain
+from supervisor.errors import ConfigError, StoreUnavailable, SupervisorError
+from supervisor.settings import Settings, node_grace, relation_problems, store_file
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+_COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
+WRITE_WAIT_S = 1.0  # a node commits every few milliseconds: one that takes longer is worth a line
+EXIT_AWAY = 69
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the check; `code` is the exit code it asks for when it failed."""
+
+    about: str
+    level: str
+    text: str
+    remedy: str = ""
+    code: int = EXIT_REFUSED
+
+
+@command(example="supervisor check shop.tasks:app --grace 180")
+@click.argument("app", metavar="[MODULE:app]", required=False)
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="What systemd, Docker or Kubernetes waits before it kills the node.",
+)
+def check(call: Call, app: str | None, grace: float | None) -> int:
+    """Check settings, store, app and host before a start.
+
+    Exits 0 when nothing failed (warnings are allowed), 2 for settings or app, 69 for the store.
+    """
+    found = list(_findings(call, app, grace))
+    failed = [finding for finding in found if finding.level == FAIL]
+    document = {"ok": not failed, "findings": [asdict(finding) for finding in found]}
+    call.answer(document, lambda: _lines(found))
+    return max((finding.code for finding in failed), default=0)
+
+
+def _lines(found: Iterable[Finding]) -> Iterator[str]:
+    for finding in found:
+        mark = click.style(f"{finding.level:<4}", fg=_COLORS[finding.level])
+        yield f"{mark}  {finding.about}: {plain(finding.text)}"
+        if finding.remedy:
+            yield f"      remedy: {plain(finding.remedy)}"
+
+
+def _findings(call: Call, app: str | None, grace: float | None) -> Iterator[Finding]:
+    yield from _host()
+    try:
+        settings = call.settings
+    except ConfigError as exc:
+        yield Finding("settings", FAIL, exc.message, exc.remedy, EXIT_USAGE)
+        return
+    yield from _settings(settings, grace)
+    yield from _store(settings)
+    yield from _places(settings)
+    yield from _evidence()
+    if app is not None:
+        yield from _app(app)
+
+
+def _host() -> Iterator[Finding]:
+    from importlib import metadata
+
+    from supervisor.app import NAMESAKE_WARNING
+
+    if sys.platform == "linux" and hasattr(os, "pidfd_open"):
+        yield Finding("host", OK, f"Linux, Python {sys.version.split()[0]}")
+    else:
+        yield Finding(
+            "host", FAIL, f"{sys.platform} is not supported", "Run it on Linux 5.3 or newer."
+        )
+    try:
+        metadata.distribution("supervisor")
+    except metadata.PackageNotFoundError:
+        yield Finding("name", OK, "no other distribution uses the import name supervisor")
+    else:
+        yield Finding(
+            "name",
+            FAIL,
+            NAMESAKE_WARNING,
+            "Install one of them in a virtual environment of its own.",
+        )
+
+
+def _settings(settings: Settings, grace: float | None) -> Iterator[Finding]:
+    problems = relation_problems(settings, grace)
+    for problem in problems:
+        yield Finding(
+            "settings", FAIL, str(problem), f"Change {problem.path} or what it is compared with.",
+            EXIT_REFUSED if problem.path == "grace" else EXIT_USAGE,
+        )  # fmt: skip
+    if not problems:
+        given = sum(source != "default" for source in settings.sources.values())
+        yield Finding("settings", OK, f"valid; {given} differ from the defaults")
+    if grace is None:
+        yield Finding("grace", OK, f"a stop takes at most {node_grace(settings)}")
+    elif not any(problem.path == "grace" for problem in problems):
+        yield Finding("grace", OK, f"{grace:g} s is enough: {node_grace(settings)}")
+
+
+def _store(settings: Settings) -> Iterator[Finding]:
+    file = store_file(settings.store)
+    if file is not None and not file.exists():
+        if not _writable(file.parent):
+            yield _no_place("store", file.parent, "--store")
+            return
+        yield Finding(
+            "store", WARN, f"no store at {file} yet",
+            "`supervisor run` and `submit` make it; or run `supervisor db upgrade`.",
+        )  # fmt: skip
+        return
+    from supervisor.store import open_store
+
+    try:
+        with closing(open_store(settings.store, create=False)) as store:
+            with store.writing(wait_s=WRITE_WAIT_S):
+                pass  # got the writers' turn and gave it back: nothing is written
+    except StoreUnavailable as exc:
+        yield Finding("store", FAIL, exc.message, exc.remedy, EXIT_AWAY)
+    except SupervisorError as exc:
+        yield Finding("store", FAIL, exc.message, exc.remedy, exc.exit_code)
+    else:
+        yield Finding("store", OK, f"{settings.store} is reachable, writable and up to date")
+
+
+def _places(settings: Settings) -> Iterator[Finding]:
+    folder = Path(settings.autopsy_dir)
+    if _writable(folder):
+        yield Finding("autopsies", OK, f"bundles go to {folder}")
+    else:
+        yield _no_place("autopsies", folder, "--autopsy-dir")
+    if settings.metrics_listen is None:
+        return
+    host, _, port = settings.metrics_listen.rpartition(":")
+    try:
+        with socket.create_server((host.strip("[]"), int(port)), reuse_port=False):
+            yield Finding("metrics", OK, f"{settings.metrics_listen} is free")
+    except OSError as exc:
+        yield Finding(
+            "metrics", WARN, f"{settings.metrics_listen} cannot be taken: {exc.strerror}",
+            "Fine if a node runs already; else give --metrics-listen another address.",
+        )  # fmt: skip
+
+
+def _evidence() -> Iterator[Finding]:
+    from autopsy.collect.patient import open_patient
+    from autopsy.collect.pyspy import Dumper
+
+    dumper = Dumper()
+    try:
+        with open_patient(os.getpid()) as patient:
+            dumped = dumper.dump(patient, os.getpid(), 5.0, "--nonblocking")
+    finally:
+        dumper.stop_all()
+    if dumped.threads:
+        yield Finding("evidence", OK, "py-spy may read the stacks of this user's processes")
+    else:
+        yield Finding(
+            "evidence", WARN, f"py-spy cannot read stacks: {dumped.reason}",
+            "Allow ptrace (cap_add: SYS_PTRACE, or kernel.yama.ptrace_scope=0); without it an "
+            "autopsy falls back to what the worker itself can write.",
+        )  # fmt: skip
+
+
+def _app(reference: str) -> Iterator[Finding]:
+    from supervisor.worker.zygote import fork_obstacles, load_app
+
+    try:
+        app = load_app(reference)
+    except SupervisorError as exc:
+        yield Finding("app", FAIL, exc.message, exc.remedy, exc.exit_code)
+        return
+    names = ", ".join(sorted(app.types))
+    if names:
+        yield Finding("app", OK, f"{reference} has {len(app.types)} task types: {names}")
+    else:
+        yield Finding(
+            "app", WARN, f"{reference} has no task types", "Import the modules that declare them."
+        )
+    obstacles, warnings = fork_obstacles()
+    for obstacle in obstacles:
+        yield Finding(
+            "fork", WARN, f"the app's import left something that forbids forking: {obstacle}",
+            "Start it on first use instead; until then workers are exec'ed, which is slower.",
+        )  # fmt: skip
+    for warning in warnings:
+        yield Finding("fork", WARN, warning, "Harmless for BLAS; else start it on first use.")
+
+
+def _no_place(about: str, folder: Path, flag: str) -> Finding:
+    return Finding(
+        about, FAIL, f"{folder} cannot be written", f"Choose another place with {flag}.", EXIT_USAGE
+    )
+
+
+def _writable(folder: Path) -> bool:
+    """Say whether files can be made in a folder that may not exist yet."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)

@@ -1,0 +1,28 @@
+"""`supervisor demo`: the product at work on a throw-away store."""
+
+from __future__ import annotations
+
+import click
+
+from supervisor.cli.call import Call, command
+from supervisor.cli.flags import with_setting_flags
+
+
+@with_setting_flags
+@command(example="supervisor demo --for 20 --json")
+@click.option(
+    "for_s",
+    "--for",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop after this long; without it, run until interrupted.",
+)
+def demo(call: Call, for_s: float | None) -> int:
+    """Show it at work: healthy, flaky, slow, deadlocked, leaking and blocked tasks.
+
+    Everything lives in a temporary directory. With --for and --json it prints one summary and
+    exits 0 only if no process is left behind.
+    """
+    from supervisor.demo import run_demo
+
+    return run_demo(for_s, call.as_json, call.settings)

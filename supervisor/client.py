@@ -1,0 +1,273 @@
+"""What a program does with tasks from outside: submit, look, wait, and step in.
+
+Secret kept here: the store is opened when it is first needed (only a submit may create it), and the
+doorbell rings after the commit and never before it. Used by the App and the command line; the node
+has its own scribe. Safe to share between threads, not across a fork.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from supervisor.clock import Clock, SystemClock
+from supervisor.errors import NoResult, UnknownTask, WaitTimeout
+from supervisor.model.record import Acted, Submitted
+from supervisor.model.spec import PARAMS_WARN_BYTES, TaskSpec
+from supervisor.model.states import ENDED, State
+from supervisor.queue.doorbell import Bell
+from supervisor.settings import Settings
+from supervisor.store import Ledger, Reader, Store, open_store
+
+if TYPE_CHECKING:
+    from supervisor.store.reader import AuditView, TaskView
+
+#: A wait looks soon, then less and less often: a short task is seen within its own time again.
+POLL_FIRST_S, POLL_MOST_S, POLL_GROWTH = 0.002, 0.2, 1.5
+
+
+class Handle:
+    """A task that was submitted or looked up. Every question asks the store anew."""
+
+    __slots__ = ("_client", "created", "task_id")
+
+    def __init__(self, client: Client, task_id: str, *, created: bool) -> None:
+        self._client = client
+        self.task_id = task_id
+        self.created = created
+
+    def __repr__(self) -> str:
+        return f"<Handle {self.task_id}>"
+
+    def view(self) -> TaskView:
+        """Return the task as it is now. Raises: UnknownTask."""
+        return self._client.view(self.task_id)
+
+    def state(self) -> State:
+        """Return the task's state now. Raises: UnknownTask."""
+        return self.view().state
+
+    def result(self) -> Any:
+        """Return what the body returned.
+
+        Raises: NoResult when the task has not ended with SUCCESS.
+        """
+        return self._client.result(self.task_id)
+
+    def wait(self, timeout: float | None = None) -> TaskView:
+        """Wait until the task has ended and return it.
+
+        Units: `timeout` in seconds, None for ever. Raises: WaitTimeout, UnknownTask.
+        """
+        return self._client.wait(self.task_id, timeout)[0]
+
+    def cancel(self, *, by: str, reason: str) -> Acted:
+        """Ask the task to stop."""
+        return self._client.cancel(self.task_id, by=by, reason=reason)[0]
+
+    def history(self) -> list[AuditView]:
+        """Return the audit trail, oldest first."""
+        return self._client.history(self.task_id)
+
+
+class Client:
+    """The verbs on one store."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self._clock = clock or SystemClock()
+        self._store: Store | None = None
+        self._bell: Bell | None = None
+        self._opening = threading.Lock()
+
+    def close(self) -> None:
+        """Close the store and the doorbell, if they were opened."""
+        if self._store is not None:
+            self._store.close()
+        if self._bell is not None:
+            self._bell.close()
+        self._store = self._bell = None
+
+    # --- submit -------------------------------------------------------------------------------
+
+    def submit(self, specs: Sequence[TaskSpec], connection: Any = None) -> list[Handle]:
+        """Write all tasks in one transaction and ring; makes the store if there is none.
+
+        With `connection` (SQLAlchemy, on the same store) it joins the caller's transaction and
+        the bell rings when that commits. Raises: Refused, StoreUnavailable.
+        """
+        prepared = [self._prepared(spec) for spec in specs]
+        ledger = self._ledger(create=True)
+        now = self._clock.now()
+        if connection is None:
+            with ledger.transaction() as transaction:
+                answers = transaction.submit(prepared, now)
+            self._ring(answers)
+        else:
+            answers = ledger.joined(connection).submit(prepared, now)
+            self._ring_after_commit(connection, answers)
+        return [Handle(self, answer.task_id, created=answer.created) for answer in answers]
+
+    def _prepared(self, spec: TaskSpec) -> TaskSpec:
+        if len(spec.params_json) > PARAMS_WARN_BYTES:  # characters: a lower bound, and cheap
+            warnings.warn(
+                f"params of a {spec.type} task are {len(spec.params_json)} characters of JSON; "
+                f"above {PARAMS_WARN_BYTES} store the data elsewhere and pass its key",
+                stacklevel=4,
+            )
+        if spec.dedup_key is None or spec.dedup_ttl is not None:
+            return spec
+        return replace(spec, dedup_ttl=self.settings.dedup_ttl)
+
+    def _ring(self, answers: Sequence[Submitted]) -> None:
+        if any(answer.created for answer in answers):
+            self._doorbell().ring()
+
+    def _ring_after_commit(self, connection: Any, answers: Sequence[Submitted]) -> None:
+        from sqlalchemy import event
+
+        def ring(_: Any) -> None:
+            self._ring(answers)
+
+        event.listen(connection, "commit", ring, once=True)
+
+    # --- look and wait ------------------------------------------------------------------------
+
+    @property
+    def reader(self) -> Reader:
+        """What people look through. Raises: StoreUnavailable when there is no store."""
+        return Reader(self._opened(create=False))
+
+    def get(self, task_id: str) -> Handle:
+        """Return the handle of a task. Raises: UnknownTask."""
+        self.view(task_id)
+        return Handle(self, task_id, created=False)
+
+    def view(self, task_id: str) -> TaskView:
+        """Return a task as it is now. Raises: UnknownTask."""
+        found = self.reader.task(task_id)
+        if found is None:
+            raise unknown_task(task_id)
+        return found
+
+    def result(self, task_id: str) -> Any:
+        """Return what the body returned. Raises: NoResult, UnknownTask."""
+        view = self.view(task_id)
+        if view.state is not State.SUCCESS:
+            raise NoResult(
+                f"{task_id} is {view.state}: it has no result",
+                remedy=f"Wait for it, or see why it did not succeed: `supervisor show {task_id}`.",
+                task_id=task_id,
+                state=view.state,
+            )
+        attempts = self.reader.attempts(task_id)
+        return json.loads(attempts[-1].result_json or "null")
+
+    def history(self, task_id: str) -> list[AuditView]:
+        """Return the audit trail of a task, oldest first. Raises: UnknownTask."""
+        self.view(task_id)
+        return self.reader.history(task_id)
+
+    def wait(self, task_ids: str | Iterable[str], timeout: float | None = None) -> list[TaskView]:
+        """Wait until all these tasks have ended and return them in the order given.
+
+        Raises: WaitTimeout naming the first that has not ended, UnknownTask.
+        """
+        deadline = None if timeout is None else self._clock.mono() + timeout
+        return [self._wait_one(task_id, timeout, deadline) for task_id in as_ids(task_ids)]
+
+    def _wait_one(self, task_id: str, timeout: float | None, deadline: float | None) -> TaskView:
+        pause = POLL_FIRST_S
+        while True:
+            view = self.view(task_id)
+            if view.state in ENDED:
+                return view
+            left = None if deadline is None else deadline - self._clock.mono()
+            if left is not None and left <= 0:
+                raise WaitTimeout(
+                    f"{task_id} is still {view.state} after {timeout:g} s",
+                    remedy=f"Wait longer, or see what it does: `supervisor show {task_id}`.",
+                    task_id=task_id,
+                    state=view.state,
+                )
+            self._clock.sleep(pause if left is None else min(pause, left))
+            pause = min(pause * POLL_GROWTH, POLL_MOST_S)
+
+    # --- step in ------------------------------------------------------------------------------
+
+    def cancel(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
+        """Ask tasks to stop; each id is answered on its own, in the order given."""
+        ids, now = as_ids(task_ids), self._clock.now()
+        with self._ledger(create=False).transaction() as transaction:
+            answers = transaction.cancel(ids, by=by, reason=reason, now=now)
+        return self._told(answers)
+
+    def fail(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
+        """End stuck tasks as FAILED; each id is answered on its own."""
+        ids, now = as_ids(task_ids), self._clock.now()
+        with self._ledger(create=False).transaction() as transaction:
+            answers = transaction.fail(ids, by=by, reason=reason, now=now)
+        return self._told(answers)
+
+    def rerun(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
+        """Put FAILED and TIMEOUT tasks back to PENDING; each id is answered on its own."""
+        ids, now = as_ids(task_ids), self._clock.now()
+        with self._ledger(create=False).transaction() as transaction:
+            answers = transaction.rerun(ids, by=by, reason=reason, now=now)
+        return self._told(answers)
+
+    def _told(self, answers: list[Acted]) -> list[Acted]:
+        if any(answer.done for answer in answers):
+            self._doorbell().ring()
+        return answers
+
+    def pause(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> bool:
+        """Let no more tasks of a queue (or one priority) start; False if it was paused already."""
+        now = self._clock.now()
+        with self._ledger(create=False).transaction() as transaction:
+            changed = transaction.pause(queue, priority, by=by, reason=reason, now=now)
+        self._doorbell().ring()
+        return changed
+
+    def resume(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> bool:
+        """Let tasks of a paused queue start again; False if it was not paused."""
+        now = self._clock.now()
+        with self._ledger(create=False).transaction() as transaction:
+            changed = transaction.resume(queue, priority, by=by, reason=reason, now=now)
+        self._doorbell().ring()
+        return changed
+
+    # --- opening ------------------------------------------------------------------------------
+
+    def _ledger(self, *, create: bool) -> Ledger:
+        return Ledger(self._opened(create=create), self._clock)
+
+    def _opened(self, *, create: bool) -> Store:
+        with self._opening:
+            if self._store is None:
+                self._store = open_store(self.settings.store, create=create, clock=self._clock)
+            return self._store
+
+    def _doorbell(self) -> Bell:
+        with self._opening:
+            if self._bell is None:
+                self._bell = Bell(self.settings.store)
+            return self._bell
+
+
+def as_ids(task_ids: str | Iterable[str]) -> list[str]:
+    """Return one id or several as a list without repeats, in the order given."""
+    return list(dict.fromkeys([task_ids] if isinstance(task_ids, str) else task_ids))
+
+
+def unknown_task(task_id: str) -> UnknownTask:
+    """Make the refusal of an id that no task has."""
+    return UnknownTask(
+        f"no task {task_id}",
+        remedy="Check the id and the store: `supervisor list` shows what this store holds.",
+        task_id=task_id,
+    )

@@ -31,7 +31,7 @@ from supervisor.signature import Signature, read_signature
 if TYPE_CHECKING:
     from supervisor.client import Client, Handle
     from supervisor.model.record import Acted
-    from supervisor.store.reader import HistoryLine
+    from supervisor.store import HistoryLine, TaskView
 
 __all__ = ["App", "SubmitOptions", "Task", "TaskOptions", "TypeLimits"]
 

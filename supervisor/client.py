@@ -10,21 +10,18 @@ from __future__ import annotations
 import json
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from supervisor.clock import Clock, SystemClock
 from supervisor.errors import NoResult, UnknownTask, WaitTimeout
 from supervisor.model.record import Acted, Submitted
 from supervisor.model.spec import PARAMS_WARN_BYTES, TaskSpec
 from supervisor.model.states import ENDED, State
-from supervisor.queue.doorbell import Bell
+from supervisor.queue.doorbell import Bell, Kind
 from supervisor.settings import Settings
-from supervisor.store import Ledger, Reader, Store, open_store
-
-if TYPE_CHECKING:
-    from supervisor.store.reader import AuditView, TaskView
+from supervisor.store import AutopsyRecord, HistoryLine, Ledger, Reader, Store, TaskView, open_store
 
 #: A wait looks soon, then less and less often: a short task is seen within its own time again.
 POLL_FIRST_S, POLL_MOST_S, POLL_GROWTH = 0.002, 0.2, 1.5
@@ -69,7 +66,7 @@ class Handle:
         """Ask the task to stop."""
         return self._client.cancel(self.task_id, by=by, reason=reason)[0]
 
-    def history(self) -> list[AuditView]:
+    def history(self) -> list[HistoryLine]:
         """Return the audit trail, oldest first."""
         return self._client.history(self.task_id)
 
@@ -125,7 +122,7 @@ class Client:
 
     def _ring(self, answers: Sequence[Submitted]) -> None:
         if any(answer.created for answer in answers):
-            self._doorbell().ring()
+            self._doorbell().ring("due")
 
     def _ring_after_commit(self, connection: Any, answers: Sequence[Submitted]) -> None:
         from sqlalchemy import event
@@ -143,9 +140,11 @@ class Client:
         return Reader(self._opened(create=False))
 
     def get(self, task_id: str) -> Handle:
-        """Return the handle of a task. Raises: UnknownTask."""
-        self.view(task_id)
-        return Handle(self, task_id, created=False)
+        """Return the handle of a task, found by its id or the beginning of it.
+
+        Raises: UnknownTask; Refused when several begin like this.
+        """
+        return Handle(self, self.view(task_id).task_id, created=False)
 
     def view(self, task_id: str) -> TaskView:
         """Return a task as it is now. Raises: UnknownTask."""
@@ -164,13 +163,11 @@ class Client:
                 task_id=task_id,
                 state=view.state,
             )
-        attempts = self.reader.attempts(task_id)
-        return json.loads(attempts[-1].result_json or "null")
+        return json.loads(view.result_json or "null")
 
-    def history(self, task_id: str) -> list[AuditView]:
+    def history(self, task_id: str) -> list[HistoryLine]:
         """Return the audit trail of a task, oldest first. Raises: UnknownTask."""
-        self.view(task_id)
-        return self.reader.history(task_id)
+        return self.reader.history(self.view(task_id).task_id)
 
     def wait(self, task_ids: str | Iterable[str], timeout: float | None = None) -> list[TaskView]:
         """Wait until all these tasks have ended and return them in the order given.
@@ -204,25 +201,25 @@ class Client:
         ids, now = as_ids(task_ids), self._clock.now()
         with self._ledger(create=False).transaction() as transaction:
             answers = transaction.cancel(ids, by=by, reason=reason, now=now)
-        return self._told(answers)
+        return self._told(answers, "cancel")
 
     def fail(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
         """End stuck tasks as FAILED; each id is answered on its own."""
         ids, now = as_ids(task_ids), self._clock.now()
         with self._ledger(create=False).transaction() as transaction:
             answers = transaction.fail(ids, by=by, reason=reason, now=now)
-        return self._told(answers)
+        return self._told(answers, "cancel")
 
     def rerun(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
         """Put FAILED and TIMEOUT tasks back to PENDING; each id is answered on its own."""
         ids, now = as_ids(task_ids), self._clock.now()
         with self._ledger(create=False).transaction() as transaction:
             answers = transaction.rerun(ids, by=by, reason=reason, now=now)
-        return self._told(answers)
+        return self._told(answers, "due")
 
-    def _told(self, answers: list[Acted]) -> list[Acted]:
+    def _told(self, answers: list[Acted], kind: Kind) -> list[Acted]:
         if any(answer.done for answer in answers):
-            self._doorbell().ring()
+            self._doorbell().ring(kind)
         return answers
 
     def pause(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> bool:
@@ -230,7 +227,7 @@ class Client:
         now = self._clock.now()
         with self._ledger(create=False).transaction() as transaction:
             changed = transaction.pause(queue, priority, by=by, reason=reason, now=now)
-        self._doorbell().ring()
+        self._doorbell().ring("due")
         return changed
 
     def resume(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> bool:
@@ -238,8 +235,13 @@ class Client:
         now = self._clock.now()
         with self._ledger(create=False).transaction() as transaction:
             changed = transaction.resume(queue, priority, by=by, reason=reason, now=now)
-        self._doorbell().ring()
+        self._doorbell().ring("due")
         return changed
+
+    def record_autopsy(self, record: AutopsyRecord) -> None:
+        """Write down a bundle that was taken by hand."""
+        with self._ledger(create=False).transaction() as transaction:
+            transaction.record_autopsy(record)
 
     # --- opening ------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from supervisor.cli.text import cell, columns, state_text
 from supervisor.model.record import Acted
 
 Verb = Callable[..., list[Acted]]
+FULL_ID_LENGTH = len("task_") + 32
 
 
 @command(example='supervisor cancel task_0193…c1 --reason "wrong month"')
@@ -51,8 +52,19 @@ def fail(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) -> 
     return _act(call, call.client().fail, task_ids, by, reason)
 
 
+def full_id(call: Call, given: str) -> str:
+    """Return the id that begins like this; one that no task has comes back as it is.
+
+    Raises: Refused when several begin like this.
+    """
+    if len(given) >= FULL_ID_LENGTH:
+        return given
+    view = call.client().reader.task(given)
+    return given if view is None else view.task_id
+
+
 def _act(call: Call, verb: Verb, task_ids: Sequence[str], by: str | None, reason: str) -> int:
-    answers = verb(task_ids, by=by or os_user(), reason=reason)
+    answers = verb([full_id(call, given) for given in task_ids], by=by or os_user(), reason=reason)
     document = [
         {
             "task_id": answer.task_id,

@@ -47,7 +47,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 class Edge(click.Group):
     """A group whose `main` turns every error into lines and an exit code."""
 
-    def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> NoReturn:  # type: ignore[override]
+    def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> NoReturn:
         given = list(sys.argv[1:] if args is None else args)
         extra.update(standalone_mode=False, prog_name="supervisor")
         try:

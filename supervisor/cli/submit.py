@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BATCH = 1000  # tasks of one transaction: long enough to be fast, short enough for other writers
 SHOWN_MAX = 20
+PROBLEMS_MAX = 20
 FILE_ENDINGS = (".json", ".jsonl", ".ndjson")
 
 
@@ -120,7 +121,7 @@ def _from_line(number: int, line: str) -> tuple[str, Any]:
 
 
 def _checked(specs: Sequence[tuple[str, Any]], app: str | None, by: str) -> list[TaskSpec]:
-    check = parse_spec
+    check: Callable[[Any], TaskSpec] = parse_spec
     if app is not None:
         from supervisor.worker.zygote import load_app
 
@@ -135,7 +136,9 @@ def _checked(specs: Sequence[tuple[str, Any]], app: str | None, by: str) -> list
             prefix = "" if where == "spec" else f"{where}: "
             problems += [Problem(prefix + p.path, p.why, p.given) for p in exc.problems]
     if problems:
-        raise InvalidSpec(problems)
+        more = len(problems) - PROBLEMS_MAX
+        rest = [Problem("…", f"and {more} more problems")] if more > 0 else []
+        raise InvalidSpec(problems[:PROBLEMS_MAX] + rest)
     return parsed
 
 

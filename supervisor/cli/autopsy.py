@@ -1,0 +1,197 @@
+"""`supervisor autopsy`: the evidence of stuck and killed attempts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from supervisor.cli.act import full_id
+from supervisor.cli.call import Call, command, os_user
+from supervisor.cli.text import cell, clock, columns, plain, size
+from supervisor.clock import SystemClock
+from supervisor.errors import Refused
+
+if TYPE_CHECKING:
+    from autopsy.bundle import Bundle
+    from supervisor.store import AutopsyRecord, TaskView
+
+
+@click.group()
+def autopsy() -> None:
+    """Look at why tasks were stuck: bundles of evidence with a diagnosis."""
+
+
+@command(name="list", example="supervisor autopsy list --limit 10", group=autopsy)
+@click.argument("task_id", metavar="[TASK_ID]", required=False)
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+def list_autopsies(call: Call, task_id: str | None, limit: int) -> None:
+    """List bundles, newest first, of all tasks or of one."""
+    wanted = None if task_id is None else full_id(call, task_id)
+    found = call.client().reader.autopsies(wanted, limit)
+
+    def lines() -> Iterator[str]:
+        rows = [
+            (
+                cell(one.autopsy_id),
+                clock(one.created_at),
+                cell(one.task_id),
+                cell(one.attempt),
+                cell(one.verdict),
+                cell(one.diagnosis),
+                cell(one.status),
+                size(one.bytes),
+            )
+            for one in found
+        ]
+        head = ("AUTOPSY", "TAKEN", "TASK", "ATTEMPT", "VERDICT", "DIAGNOSIS", "STATUS", "SIZE")
+        yield from columns(head, rows) if rows else ["no autopsies"]
+
+    call.answer({"autopsies": found}, lines)
+
+
+@command(example="supervisor autopsy show 0193a5c1", group=autopsy)
+@click.argument("given", metavar="ID")
+def show(call: Call, given: str) -> None:
+    """Print the report of a bundle.
+
+    ID is that of an autopsy, or of a task, whose newest one is shown.
+    """
+    record = _find(call, given)
+    bundle = _open(record)
+    document = {
+        "autopsy": record,
+        "diagnosis": [asdict(one) for one in bundle.heading.diagnosis],
+        "sections": [asdict(entry) for entry in bundle.entries],
+        "report": bundle.report,
+    }
+    call.answer(document, lambda: [plain(bundle.report).rstrip("\n")])
+
+
+@command(example="supervisor autopsy export 0193a5c1 --to /tmp/why.zip", group=autopsy)
+@click.argument("given", metavar="ID")
+@click.option("--to", metavar="FILE", help="Where to. [default: its own name, here]")
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+def export(call: Call, given: str, to: str | None, force: bool) -> None:
+    """Copy a bundle to a file, after verifying it.
+
+    ID is that of an autopsy, or of a task, whose newest one is taken.
+    """
+    record = _find(call, given)
+    _open(record)
+    target = Path(to or Path(record.path).name)
+    try:
+        with target.open("wb" if force else "xb") as out, Path(record.path).open("rb") as bundle:
+            shutil.copyfileobj(bundle, out)
+    except FileExistsError as exc:
+        raise Refused(
+            f"{target} exists", remedy="Name another file with --to, or replace it with --force."
+        ) from exc
+    except OSError as exc:
+        raise Refused(
+            f"{target} cannot be written: {exc.strerror}", remedy="Name another file with --to."
+        ) from exc
+    call.answer({"autopsy": record, "file": str(target)}, lambda: [str(target)])
+
+
+@command(example="supervisor autopsy capture 0193a5c1", group=autopsy)
+@click.argument("task_id", metavar="TASK_ID")
+@click.option("--by", help="Who asks. [default: your user name]")
+def capture(call: Call, task_id: str, by: str | None) -> None:
+    """Take evidence of a running attempt on this host and let it live."""
+    from supervisor.cli.living import living_worker
+
+    client = call.client()
+    task = client.view(task_id)
+    worker = living_worker(client.reader, task)
+    record = _capture(call, task, worker.pid, worker.start_ticks, by or os_user())
+    client.record_autopsy(record)
+    bundle = _open(record)
+    document = {"autopsy": record, "report": bundle.report}
+    call.answer(document, lambda: [f"{record.autopsy_id}  {record.path}", plain(bundle.report)])
+
+
+def _capture(call: Call, task: TaskView, pid: int, start_ticks: int, by: str) -> AutopsyRecord:
+    from autopsy.capture import Order
+    from autopsy.capture import capture as take
+    from supervisor.store import AutopsyRecord
+
+    now = SystemClock().now()
+    folder = Path(call.settings.autopsy_dir)
+    autopsy_id = f"{task.task_id}-{task.attempt}-{now:%Y%m%dT%H%M%S%f}"
+    with _refusals():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        order = Order(
+            pid=pid,
+            start_ticks=start_ticks,
+            out=folder / f"{autopsy_id}.zip",
+            budget_s=call.settings.autopsy_budget,
+            facts={"task_id": task.task_id, "attempt": task.attempt, "why": f"asked for by {by}"},
+        )
+        taken = take(order)
+    diagnosis = [asdict(one) for one in taken.heading.diagnosis]
+    return AutopsyRecord(
+        autopsy_id=autopsy_id,
+        task_id=task.task_id,
+        attempt=task.attempt,
+        node_id=task.node_id or "",
+        pid=pid,
+        path=str(folder / f"{autopsy_id}.zip"),
+        status=taken.status,
+        verdict=None,
+        diagnosis=diagnosis[0]["code"] if diagnosis else None,
+        diagnosis_json=json.dumps(diagnosis, ensure_ascii=False),
+        created_at=now,
+        bytes=taken.size_bytes,
+        ms=int(taken.heading.duration_ms),
+    )
+
+
+def _find(call: Call, given: str) -> AutopsyRecord:
+    reader = call.client().reader
+    found = reader.autopsy(given)
+    if found is None:
+        found = next(iter(reader.autopsies(full_id(call, given), 1)), None)
+    if found is None:
+        raise Refused(
+            f"no autopsy and no task with an autopsy is called {given}",
+            remedy="`supervisor autopsy list` shows what there is.",
+        )
+    return found
+
+
+def _open(record: AutopsyRecord) -> Bundle:
+    from autopsy.bundle import read_bundle
+
+    if not os.path.exists(record.path):
+        known = f"; its diagnosis was {record.diagnosis}" if record.diagnosis else ""
+        raise Refused(
+            f"the bundle {record.path or record.autopsy_id} is not there{known}",
+            remedy="Look on the host of its node; old bundles are removed after autopsy_keep_days.",
+            node_id=record.node_id,
+            status=record.status,
+        )
+    with _refusals():
+        return read_bundle(Path(record.path))
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Let the autopsy package's errors end at the command line like our own."""
+    from autopsy.errors import AutopsyError
+
+    try:
+        yield
+    except AutopsyError as exc:
+        raise Refused(exc.message, remedy=exc.remedy) from exc
+    except OSError as exc:
+        raise Refused(
+            f"{exc.filename}: {exc.strerror}", remedy="Check that autopsy_dir can be written."
+        ) from exc

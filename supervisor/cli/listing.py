@@ -1,0 +1,72 @@
+"""`supervisor list`: tasks, newest first, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from supervisor.cli.call import Call, command
+from supervisor.cli.text import ago, cell, columns, state_text
+from supervisor.clock import SystemClock
+from supervisor.model.states import State
+
+LIMIT_MAX = 500
+
+
+@command(name="list", example="supervisor list --state FAILED --state TIMEOUT --limit 20")
+@click.option("states", "--state", multiple=True, type=click.Choice(list(State), False))
+@click.option("types", "--type", multiple=True, metavar="TYPE", help="May be repeated.")
+@click.option("queues", "--queue", multiple=True, metavar="QUEUE", help="May be repeated.")
+@click.option("--tag", default="", help="Only tasks with this tag.")
+@click.option("text", "--find", default="", help="Part of an id, type, dedup key or submitter.")
+@click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True)
+@click.option("before", "--before", metavar="ID", help="Continue after a page that ended here.")
+def list_tasks(
+    call: Call,
+    states: tuple[str, ...],
+    types: tuple[str, ...],
+    queues: tuple[str, ...],
+    tag: str,
+    text: str,
+    limit: int,
+    before: str | None,
+) -> None:
+    """List tasks, newest first.
+
+    A page that is not the last names the id to continue with: --before ID.
+    """
+    from supervisor.store import TaskFilter
+
+    wanted = TaskFilter(
+        states=tuple(State(state) for state in states),
+        types=types,
+        queues=queues,
+        tag=tag,
+        text=text,
+        limit=limit,
+        before_id=before,
+    )
+    page = call.client().reader.tasks(wanted)
+    now = SystemClock().now()
+
+    def lines() -> Iterator[str]:
+        rows = [
+            (
+                cell(task.task_id),
+                state_text(task.state) + (" (assigned)" if task.assigned else ""),
+                cell(task.type, 40),
+                cell(task.queue, 20),
+                str(task.priority),
+                f"{task.attempt}",
+                ago(task.created_at, now),
+                cell(task.error or task.reason),
+            )
+            for task in page.tasks
+        ]
+        head = ("TASK", "STATE", "TYPE", "QUEUE", "PRIO", "ATTEMPT", "AGE", "LAST")
+        yield from columns(head, rows) if rows else ["no tasks"]
+        if page.next_id is not None:
+            yield f"more: --before {page.next_id}"
+
+    call.answer({"tasks": page.tasks, "next": page.next_id}, lines)

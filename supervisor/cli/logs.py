@@ -1,0 +1,105 @@
+"""`supervisor logs`: what an attempt wrote, kept or live."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from supervisor.cli.call import Call, command
+from supervisor.cli.text import plain
+from supervisor.clock import SystemClock
+from supervisor.errors import Refused
+from supervisor.model.states import State
+
+if TYPE_CHECKING:
+    from supervisor.cli.living import LiveOutput
+    from supervisor.store import TaskView
+
+POLL_S = 0.2  # soon enough for a person, and 5 system calls a second
+
+
+@command(example="supervisor logs 0193a5c1 --follow")
+@click.argument("task_id", metavar="ID")
+@click.option("--attempt", type=click.IntRange(min=1), help="Which run. [default: the latest]")
+@click.option("--follow", is_flag=True, help="Go on printing while it runs on this host.")
+def logs(call: Call, task_id: str, attempt: int | None, follow: bool) -> None:
+    """Print what an attempt wrote.
+
+    Output is kept for attempts that did not succeed. A running attempt is read live if its node
+    is on this host. With --follow --json each piece is one JSON line.
+    """
+    task = call.client().view(task_id)
+    running = task.state is State.RUNNING and attempt in (None, task.attempt)
+    if running:
+        try:
+            _live(call, task, follow=follow)
+        except Refused as exc:
+            _say(f"{exc.message}; printing what is kept")
+        else:
+            return
+    elif follow:
+        _say(f"{task.task_id} is {task.state}: there is nothing to follow; printing what is kept")
+    _kept(call, task, attempt)
+
+
+def _kept(call: Call, task: TaskView, attempt: int | None) -> None:
+    text = call.client().reader.log(task.task_id, attempt)
+    if text is None:
+        _say("no output is kept (it is kept for attempts that did not succeed)")
+    document = {"task_id": task.task_id, "attempt": attempt, "live": False, "text": text or ""}
+    call.answer(document, lambda: [_shown(text)] if text else [])
+
+
+def _live(call: Call, task: TaskView, *, follow: bool) -> None:
+    from supervisor.cli.living import live_output, living_worker
+
+    worker = living_worker(call.client().reader, task)
+    with live_output(worker, call.settings.log_tail_bytes) as output:
+        if follow:
+            _follow(call, task, output)
+        else:
+            text = _all(output).decode("utf-8", "replace")
+            document = {"task_id": task.task_id, "attempt": task.attempt, "live": True}
+            call.answer({**document, "text": text}, lambda: [_shown(text)] if text else [])
+
+
+def _all(output: LiveOutput) -> bytes:
+    pieces = list(iter(output.read, b""))
+    return b"".join(pieces).lstrip(b"\0")  # what was trimmed away reads as zero bytes
+
+
+def _follow(call: Call, task: TaskView, output: LiveOutput) -> None:
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    clock = SystemClock()
+    over = False
+    while True:
+        chunk = output.read().lstrip(b"\0")
+        if chunk:
+            _print(call, task, decode(chunk))
+        elif over:
+            return
+        else:
+            clock.sleep(POLL_S)
+            now = call.client().view(task.task_id)
+            over = now.state is not State.RUNNING or now.attempt != task.attempt
+
+
+def _print(call: Call, task: TaskView, text: str) -> None:
+    if call.as_json:
+        text = json.dumps({"task_id": task.task_id, "attempt": task.attempt, "text": text}) + "\n"
+    elif sys.stdout.isatty():
+        text = plain(text)
+    click.echo(text, nl=False)
+
+
+def _shown(text: str) -> str:
+    """Return output as it is for a pipe, and without control characters for a terminal."""
+    return plain(text).rstrip("\n") if sys.stdout.isatty() else text.rstrip("\n")
+
+
+def _say(text: str) -> None:
+    click.echo(f"note: {plain(text)}", err=True)

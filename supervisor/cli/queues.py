@@ -1,0 +1,81 @@
+"""`supervisor pause`, `resume` and `queues`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from supervisor.cli.call import Call, command, os_user
+from supervisor.cli.group import EXIT_REFUSED
+from supervisor.cli.text import cell, clock, columns
+from supervisor.clock import SystemClock
+
+
+@command(example='supervisor pause exports --reason "the bank is down"')
+@click.argument("queue", metavar="QUEUE")
+@click.option("--priority", type=click.IntRange(0, 9), help="Only this priority of it.")
+@click.option("--reason", required=True, help="Why; it stands in the audit trail.")
+@click.option("--by", help="Who asks. [default: your user name]")
+def pause(call: Call, queue: str, priority: int | None, reason: str, by: str | None) -> int:
+    """Let no more tasks of a queue start.
+
+    Running tasks go on. Exits 1 if it was paused already.
+    """
+    changed = call.client().pause(queue, priority, by=by or os_user(), reason=reason)
+    return _told(call, queue, priority, changed=changed, verb="paused")
+
+
+@command(example='supervisor resume exports --reason "the bank is back"')
+@click.argument("queue", metavar="QUEUE")
+@click.option("--priority", type=click.IntRange(0, 9), help="Only this priority of it.")
+@click.option("--reason", default="resumed", show_default=True, help="Stands in the audit trail.")
+@click.option("--by", help="Who asks. [default: your user name]")
+def resume(call: Call, queue: str, priority: int | None, reason: str, by: str | None) -> int:
+    """Let tasks of a paused queue start again.
+
+    Exits 1 if it was not paused. A priority paused on its own is resumed on its own.
+    """
+    changed = call.client().resume(queue, priority, by=by or os_user(), reason=reason)
+    return _told(call, queue, priority, changed=changed, verb="resumed")
+
+
+def _told(call: Call, queue: str, priority: int | None, *, changed: bool, verb: str) -> int:
+    what = cell(queue) if priority is None else f"{cell(queue)}, priority {priority}"
+    text = f"{what}: {verb}" if changed else f"{what}: nothing to do, it is {verb} already"
+    call.answer(
+        {"queue": queue, "priority": priority, "changed": changed, "answer": verb}, lambda: [text]
+    )
+    return 0 if changed else EXIT_REFUSED
+
+
+@command(example="supervisor queues --json")
+def queues(call: Call) -> None:
+    """List queues with their depth.
+
+    IN QUEUE counts tasks that are due now, SCHEDULED those whose time has not come.
+    """
+    found = call.client().reader.queues(SystemClock().now())
+
+    def lines() -> Iterator[str]:
+        rows = [
+            (
+                cell(view.queue),
+                str(view.in_queue),
+                str(view.scheduled),
+                str(view.running),
+                _paused(view.paused, view.paused_priorities),
+                f"{clock(view.at)} by {cell(view.by)}: {cell(view.reason)}" if view.by else "-",
+            )
+            for view in found
+        ]
+        head = ("QUEUE", "IN QUEUE", "SCHEDULED", "RUNNING", "PAUSED", "LAST PAUSE OR RESUME")
+        yield from columns(head, rows) if rows else ["no queues yet"]
+
+    call.answer({"queues": found}, lines)
+
+
+def _paused(whole: bool, priorities: tuple[int, ...]) -> str:
+    if whole:
+        return "yes"
+    return "priority " + ", ".join(map(str, priorities)) if priorities else "no"

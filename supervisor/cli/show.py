@@ -1,0 +1,193 @@
+"""`supervisor show` and `history`: one task in full, and its audit trail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from supervisor.cli.call import Call, command, jsonable
+from supervisor.cli.text import cell, clock, columns, plain, size, span, state_text
+from supervisor.model.states import State
+
+if TYPE_CHECKING:
+    from supervisor.store import AutopsyRecord, HistoryLine, TaskView
+    from supervisor.store.view import AttemptView
+
+#: Notes with these beginnings are the way of a stop request: requested, delivered, … gone.
+LADDER = ("cancel_", "fail_", "stop_")
+
+
+@command(example="supervisor show 0193a5c1")
+@click.argument("task_id", metavar="ID")
+def show(call: Call, task_id: str) -> None:
+    """Show one task with its attempts, result and autopsies.
+
+    ID may be the beginning of an id, at least 8 digits long.
+    """
+    client = call.client()
+    task = client.view(task_id)
+    reader = client.reader
+    attempts = reader.attempts(task.task_id)
+    ladder = _ladder(task, reader.history(task.task_id))
+    autopsies = reader.autopsies(task.task_id)
+    document = {
+        **dict(_fields(task)),
+        "params": json.loads(task.params_json),
+        "result": None if task.result_json is None else json.loads(task.result_json),
+        "attempts": [_attempt_document(attempt) for attempt in attempts],
+        "cancel": ladder,
+        "autopsies": autopsies,
+    }
+
+    def lines() -> Iterator[str]:
+        yield from _task_lines(task)
+        yield from _attempt_lines(attempts)
+        yield from _ladder_lines(ladder)
+        yield from _autopsy_lines(autopsies)
+
+    call.answer(document, lines)
+
+
+@command(example="supervisor history 0193a5c1 --json")
+@click.argument("task_id", metavar="ID")
+def history(call: Call, task_id: str) -> None:
+    """Print the audit trail of a task.
+
+    Every move with its operator, reason and time, oldest first; notes move nothing.
+    """
+    trail = call.client().history(task_id)
+
+    def lines() -> Iterator[str]:
+        rows = [
+            (
+                clock(line.at),
+                _move(line),
+                "-" if line.attempt is None else str(line.attempt),
+                cell(line.operator, 30),
+                cell(line.reason),
+                cell(line.note, 120),
+            )
+            for line in trail
+        ]
+        yield from columns(("TIME", "MOVE", "ATTEMPT", "OPERATOR", "REASON", "NOTE"), rows)
+
+    call.answer({"history": trail}, lines)
+
+
+def _move(line: HistoryLine) -> str:
+    if line.to_state is None:
+        return "note"
+    return f"{line.from_state or '·'} → {state_text(line.to_state)}"
+
+
+def _fields(task: TaskView) -> Iterator[tuple[str, Any]]:
+    plain_document = jsonable(task)
+    assert isinstance(plain_document, dict)
+    for name, value in plain_document.items():
+        if name not in {"params_json", "result_json"}:
+            yield name, value
+
+
+def _attempt_document(attempt: AttemptView) -> dict[str, Any]:
+    document = jsonable(attempt)
+    assert isinstance(document, dict)
+    result = document.pop("result_json")
+    return {**document, "result": None if result is None else json.loads(result)}
+
+
+def _task_lines(task: TaskView) -> Iterator[str]:
+    yield f"{task.task_id}  {state_text(task.state)}  {cell(task.reason)}"
+    if task.assigned:
+        yield "  assigned, not started yet"
+    if task.quarantined:
+        yield f"  quarantined: it has killed its worker {task.crash_count} times"
+    facts = (
+        ("type", task.type),
+        ("queue", f"{task.queue}, priority {task.priority}"),
+        ("submitted", f"{clock(task.created_at)} by {task.submitted_by or '-'}"),
+        ("due", clock(task.run_after) if task.state is State.PENDING else None),
+        ("ended", None if task.ended_at is None else clock(task.ended_at)),
+        ("attempts", f"{task.attempt}, {task.retry_count} retries, {task.crash_count} crashes"),
+        ("dedup key", task.dedup_key),
+        ("tags", ", ".join(task.tags)),
+        ("parent", task.parent_id),
+        ("params", task.params_json),
+        ("result", task.result_json),
+    )
+    for name, value in facts:
+        if value not in (None, ""):
+            yield f"  {name:<10} {cell(value, 500)}"
+
+
+def _attempt_lines(attempts: Sequence[AttemptView]) -> Iterator[str]:
+    for attempt in attempts:
+        ended = attempt.outcome or (State.RUNNING if attempt.ended_at is None else "-")
+        yield f"attempt {attempt.attempt}  {state_text(ended)}  {cell(attempt.reason)}"
+        yield f"  {_when(attempt)}; worker {cell(attempt.worker_id)} (pid {attempt.pid})"
+        for name, value in (
+            ("verdict", attempt.verdict),
+            ("error", _error(attempt)),
+            ("proof", attempt.proof),
+            ("note", attempt.detail),
+            ("usage", _usage(attempt)),
+        ):
+            if value:
+                yield f"  {name:<10} {cell(value, 500)}"
+        if attempt.effects_unknown:
+            yield "  effects    unknown: its process was ended while it ran"
+        if attempt.traceback:
+            yield from (f"    {plain(line)}" for line in attempt.traceback.splitlines())
+
+
+def _when(attempt: AttemptView) -> str:
+    if attempt.started_at is None:
+        return f"claimed {clock(attempt.claimed_at)}, never started"
+    if attempt.ended_at is None:
+        return f"started {clock(attempt.started_at)}"
+    ran = (attempt.ended_at - attempt.started_at).total_seconds()
+    return f"started {clock(attempt.started_at)}, ran {span(ran)}"
+
+
+def _error(attempt: AttemptView) -> str | None:
+    if attempt.error is None:
+        return attempt.error_type
+    return f"{attempt.error_type}: {attempt.error}" if attempt.error_type else attempt.error
+
+
+def _usage(attempt: AttemptView) -> str:
+    return ", ".join(
+        f"{name} {size(int(value)) if name.endswith('_bytes') else f'{value:g}'}"
+        for name, value in attempt.usage.items()
+    )
+
+
+def _ladder(task: TaskView, trail: Iterable[HistoryLine]) -> list[dict[str, Any]]:
+    """Return the steps of the stop request that is or was on this task, in order."""
+    steps = [
+        {"step": line.reason, "at": line.at, "by": line.operator, "note": line.note}
+        for line in trail
+        if line.to_state is None and line.reason.startswith(LADDER)
+    ]
+    if not steps and task.mark is not None:
+        mark = task.mark
+        step = f"{mark.kind}_requested"
+        steps = [{"step": step, "at": mark.at, "by": mark.by, "note": mark.reason}]
+    return steps
+
+
+def _ladder_lines(ladder: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if ladder:
+        yield "stop request"
+    for step in ladder:
+        yield f"  {clock(step['at'])}  {step['step']}  {cell(step['by'], 30)}  {cell(step['note'])}"
+
+
+def _autopsy_lines(autopsies: Sequence[AutopsyRecord]) -> Iterator[str]:
+    for one in autopsies:
+        yield (
+            f"autopsy {cell(one.autopsy_id)}  attempt {one.attempt}  {cell(one.diagnosis)}  "
+            f"{one.status}, {size(one.bytes)}, {span(one.ms / 1000)}"
+        )

@@ -1,0 +1,138 @@
+"""`supervisor top`: nodes, workers and running tasks, once or live."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from supervisor.cli.call import Call, command
+from supervisor.cli.text import ago, cell, columns, state_text
+from supervisor.clock import SystemClock
+from supervisor.model.states import State
+
+if TYPE_CHECKING:
+    from supervisor.store import Reader, TaskLine, WorkerRecord
+    from supervisor.store.view import NodeView
+
+RUNNING_MAX = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shot:
+    """What there is to see at one moment. Ended nodes and workers are left out."""
+
+    at: datetime
+    in_queue: int
+    by_state: dict[str, int]
+    nodes: list[NodeView]
+    workers: list[WorkerRecord]
+    running: list[TaskLine]
+
+
+@command(example="supervisor top --every 2")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.2),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often a terminal is redrawn.",
+)
+def top(call: Call, every: float) -> None:
+    """Watch nodes, workers and running tasks.
+
+    Redraws a terminal until interrupted; with --json or into a pipe it prints once.
+    """
+    reader = call.client().reader
+    if call.as_json or not sys.stdout.isatty():
+        shot = _take(reader)
+        call.answer(shot, lambda: _lines(shot, RUNNING_MAX))
+    else:
+        _watch(reader, every)
+
+
+def _take(reader: Reader) -> Shot:
+    from supervisor.store import TaskFilter
+
+    now = SystemClock().now()
+    counts = reader.counts(now)
+    nodes = [node for node in reader.nodes() if node.ended_at is None]
+    workers = [
+        worker
+        for node in nodes
+        for worker in reader.workers(node.node_id)
+        if worker.ended_at is None
+    ]
+    wanted = TaskFilter(states=(State.RUNNING,), limit=RUNNING_MAX)
+    running = sorted(reader.tasks(wanted).tasks, key=lambda task: task.claimed_at or now)
+    return Shot(
+        at=now,
+        in_queue=counts.in_queue,
+        by_state={str(state): count for state, count in counts.by_state.items()},
+        nodes=nodes,
+        workers=workers,
+        running=running,
+    )
+
+
+def _lines(shot: Shot, room: int) -> Iterator[str]:
+    counts = "  ".join(f"{state_text(state)} {n}" for state, n in shot.by_state.items())
+    yield f"in queue {shot.in_queue}  {counts}"
+    yield ""
+    busy = {task.worker_id: task for task in shot.running}
+    rows = [
+        (
+            cell(node.node_name, 30),
+            str(node.pid),
+            ago(node.started_at, shot.at),
+            str(sum(worker.node_id == node.node_id for worker in shot.workers)),
+            str(node.running),
+            cell(node.listen),
+        )
+        for node in shot.nodes
+    ]
+    head = ("NODE", "PID", "UP", "WORKERS", "RUNNING", "LISTENS")
+    yield from columns(head, rows) if rows else ["no node runs: start one with `supervisor run`"]
+    yield ""
+    tasks = [_task_row(task, shot) for task in shot.running[:room]]
+    head = ("TASK", "TYPE", "ATTEMPT", "RUNS FOR", "WORKER", "NOTE")
+    yield from columns(head, tasks) if tasks else ["no task runs"]
+    if len(shot.running) > room:
+        yield f"… and {len(shot.running) - room} more"
+    idle = [worker for worker in shot.workers if worker.worker_id not in busy]
+    if idle:
+        yield f"idle workers: {', '.join(str(worker.pid) for worker in idle[:room])}"
+
+
+def _task_row(task: TaskLine, shot: Shot) -> tuple[str, ...]:
+    note = "assigned" if task.assigned else task.verdict
+    if task.mark is not None:
+        note = f"{task.mark.kind} asked by {task.mark.by}"
+    return (
+        cell(task.task_id),
+        cell(task.type, 40),
+        str(task.attempt),
+        ago(task.started_at, shot.at),
+        cell(task.worker_id, 40),
+        cell(note),
+    )
+
+
+def _watch(reader: Reader, every: float) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    clock = SystemClock()
+    console = Console()  # knows NO_COLOR by itself
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            room = max(3, console.height - 12)
+            text = "\n".join(_lines(_take(reader), room))
+            live.update(Text.from_ansi(text), refresh=True)
+            clock.sleep(every)

@@ -108,6 +108,12 @@ def _capture(arguments: list[str]) -> int:
     parser.add_argument(
         "--facts-only", action="store_true", help="store the facts and examine nothing"
     )
+    parser.add_argument(
+        "--log-ring", metavar="PATH", help="read the log ring here, not through the process"
+    )
+    parser.add_argument(
+        "--output", metavar="PATH", help="read the process's output here, not through the process"
+    )
     given = parser.parse_args(arguments)
     facts = _read_facts(given.facts) if given.facts else {}
     try:
@@ -141,6 +147,7 @@ def _within_budget(
 ) -> Any:
     """Capture under a watchdog: writing to a dead file system must not outlast the budget."""
     from autopsy.capture import Order, capture
+    from autopsy.collect.record import Kept
 
     if given.budget <= 0:
         raise UsageError("the budget is not positive", remedy="Give --budget a number of seconds.")
@@ -161,6 +168,7 @@ def _within_budget(
             facts=facts,
             py_spy=given.py_spy,
             facts_only=getattr(given, "facts_only", False),
+            kept=Kept(getattr(given, "log_ring", None), getattr(given, "output", None)),
         )
     )
     watchdog.cancel()

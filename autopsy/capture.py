@@ -14,11 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autopsy import VERSION, clock, report
+from autopsy import VERSION, clock, redact, report
 from autopsy.bundle import Heading, write_bundle
 from autopsy.collect import runner
 from autopsy.collect.patient import open_patient
 from autopsy.collect.pyspy import Dumper
+from autopsy.collect.record import Kept
 from autopsy.diagnose import Diagnosis, diagnose
 from autopsy.section import Payload, Section, Status
 
@@ -42,6 +43,7 @@ class Order:
     facts: Payload = field(default_factory=dict)
     py_spy: str | None = None
     facts_only: bool = False
+    kept: Kept = field(default_factory=Kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Captured:
         return self.heading.status
 
 
-Registry = Callable[[Dumper], Sequence[runner.Collector]]
+Registry = Callable[[Dumper, Kept], Sequence[runner.Collector]]
 
 
 def capture(order: Order, registry: Registry = runner.registry) -> Captured:
@@ -75,7 +77,7 @@ def capture(order: Order, registry: Registry = runner.registry) -> Captured:
             dumper = Dumper(order.py_spy)
             deadline = started + max(order.budget_s - _WRITING_S, order.budget_s / 2)
             try:
-                sections += runner.run(patient, registry(dumper), deadline)
+                sections += runner.run(patient, registry(dumper, order.kept), deadline)
             finally:
                 dumper.stop_all()
     return _finished(order, start_ticks, sections, started)
@@ -87,10 +89,11 @@ def _finished(
     diagnosis: list[Diagnosis] = []
     if not order.facts_only:
         diagnosis = diagnose({section.name: section.payload for section in sections})
+        diagnosis = [_redacted(one) for one in diagnosis]
     heading = Heading(
         pid=order.pid,
         start_ticks=start_ticks,
-        why=str(order.facts.get("why", "")),
+        why=redact.text(str(order.facts.get("why", ""))),
         host=socket.gethostname(),
         python=platform.python_version(),
         captured_at=clock.now().isoformat(timespec="milliseconds"),
@@ -100,9 +103,14 @@ def _finished(
         tools={"autopsy": VERSION, "interpreter": sys.executable},
         diagnosis=tuple(diagnosis),
     )
-    text = report.render(heading, sections)
+    text = redact.text(report.render(heading, sections))
     size = write_bundle(order.out, heading, sections, text) if order.out else 0
     return Captured(heading, tuple(sections), text, size)
+
+
+def _redacted(one: Diagnosis) -> Diagnosis:
+    evidence = tuple(redact.text(line) for line in one.evidence)
+    return Diagnosis(one.code, one.confidence, evidence)
 
 
 def _status(order: Order, sections: list[Section]) -> str:

@@ -19,6 +19,7 @@ _FUTEX_TIMEOUT = 3  # index of the argument
 # More wake-ups in the window than this are movement, not the trace of our own dump.
 _STILL_SWITCHES = 4
 _HOT_RATIO = 0.6
+_TICKS_PER_S = 100  # USER_HZ: fixed at 100 in what /proc shows on x86-64 and arm64
 _LOOPS = ("_run_once", "run_forever")
 
 
@@ -116,7 +117,7 @@ class Case:
 
     @cached_property
     def descriptors(self) -> dict[int, str]:
-        listed = self.listed("descriptors", "descriptors")
+        listed = self.listed("fds", "fds")
         return {one["fd"]: one["target"] for one in listed if "fd" in one}
 
     @cached_property
@@ -201,7 +202,7 @@ class Case:
             syscall=look["syscall"],
             args=tuple(look["args"]),
             waits_on=tuple(look["waits_on"]),
-            cpu_ratio=ticks / 100 / self._window_s,
+            cpu_ratio=ticks / _TICKS_PER_S / self._window_s,
             switches=after["switches"] - look["switches"],
             frames=stacks[0] if stacks else (),
             frames_after=stacks[1] if len(stacks) > 1 else (),

@@ -114,10 +114,10 @@ def _uninterruptible(case: Case) -> Iterator[Diagnosis]:
 
 
 def _leaks(case: Case) -> Iterator[Diagnosis]:
-    count = (case.sections.get("descriptors") or {}).get("count") or 0
-    limit = (case.sections.get("descriptors") or {}).get("limit") or 0
+    count = (case.sections.get("fds") or {}).get("count") or 0
+    limit = (case.sections.get("fds") or {}).get("limit") or 0
     if limit and count > 0.9 * limit:
-        yield _hit("leak.fds", 0.9, f"descriptors: {count} open of {limit} allowed")
+        yield _hit("leak.fds", 0.9, f"fds: {count} open of {limit} allowed")
     waiting = [one for one in case.sockets.values() if one["state"] == "CLOSE_WAIT"]
     if len(waiting) >= _CLOSE_WAIT_MANY:
         peers = ", ".join(sorted({one["peer"] for one in waiting})[:3])
@@ -150,6 +150,17 @@ def _busy(case: Case) -> Iterator[Diagnosis]:
             yield _hit("busy.native_gil", 0.4, seen, f"stacks: {one.where}", note)
         else:
             yield _hit("busy.python", 0.8, seen, f"stacks: moving in {one.where}")
+
+
+def _gil_held_asleep(case: Case) -> Iterator[Diagnosis]:
+    for one in case.threads:
+        if len(one.owns_gil) > 1 and all(one.owns_gil) and one.still and one.state != "R":
+            yield _hit(
+                "blocked.native_gil",
+                0.9,
+                f"process, movement: thread {one.tid} asleep in {one.syscall} (wchan {one.wchan})",
+                f"stacks: it holds the GIL in both samples, in {one.where}",
+            )
 
 
 def _native_leaf(case: Case, thread: Thread) -> str:
@@ -280,8 +291,8 @@ def _pipe(case: Case, one: Thread, fd: int, target: str, seen: str) -> Diagnosis
         held += f", state {child['state']} in {child['wchan']}"
         return _hit("blocked.child_process", 0.85, seen, held, where)
     if one.syscall != "read" and fd in (1, 2):
-        return _hit("blocked.supervisor_pipe", 0.85, seen, f"descriptors: output {target}", where)
-    return _hit("blocked.ipc", 0.75, seen, f"descriptors: {fd} is {target}", where)
+        return _hit("blocked.supervisor_pipe", 0.85, seen, f"fds: output {target}", where)
+    return _hit("blocked.ipc", 0.75, seen, f"fds: {fd} is {target}", where)
 
 
 def _poll(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
@@ -306,6 +317,9 @@ def _poll(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
 
 def _sleep(one: Thread, seen: str) -> Diagnosis:
     where = f"stacks: {one.where}"
+    if one.stack_moved:
+        note = f"movement, stacks: {one.switches} wake-ups, at another place in the second sample"
+        return _hit("none.progressing", 0.45, seen, note, where)
     if one.switches > 0:
         return _hit("blocked.polling", 0.35, seen, f"movement: {one.switches} wake-ups", where)
     if one.in_event_loop:
@@ -318,7 +332,7 @@ def _sleep(one: Thread, seen: str) -> Diagnosis:
 def _socket(case: Case, fd: int) -> str:
     entry = case.sockets.get(fd)
     if entry is None:
-        return f"descriptors: {fd} is {case.descriptors.get(fd, 'unknown')}"
+        return f"fds: {fd} is {case.descriptors.get(fd, 'unknown')}"
     text = f"sockets: descriptor {fd} is {entry['kind']} {entry['state']}"
     if entry.get("peer"):
         text += f", peer {entry['peer']}, {entry.get('send_queue_bytes', 0)} bytes not taken by it"
@@ -343,4 +357,4 @@ def _holders(case: Case) -> str:
     return f"locks: held by {named or 'nobody the kernel names'}"
 
 
-_RULES: tuple[Rule, ...] = (_uninterruptible, _leaks, _busy, _locks, _waits)
+_RULES: tuple[Rule, ...] = (_uninterruptible, _leaks, _busy, _gil_held_asleep, _locks, _waits)

@@ -50,8 +50,9 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 _ASSIGNED = re.compile(
-    rf"((?<![A-Za-z0-9])(?:[A-Za-z0-9]+[_-])*(?:{_NAMED})[\"']?\s*(?:=>|[=:])\s*)"
-    r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s\"',;&)}\]]+)",
+    rf"((?<![A-Za-z0-9])(?:[A-Za-z0-9]+[_-])*(?:{_NAMED})[\"']?\s*(?:=>|=(?!>)|:)\s*)"
+    # The mark itself is left alone, so that redacting twice changes nothing.
+    r"(?!\[redacted\])(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s\"',;&)}\]]+)",
     re.IGNORECASE,
 )
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)?")

@@ -26,7 +26,7 @@ def render(heading: Heading, sections: Sequence[Section]) -> str:
         _logs(by_name.get("logs") or {}),
         _output(by_name.get("output") or {}),
         _sockets(by_name.get("sockets") or {}),
-        _descriptors(by_name.get("descriptors") or {}),
+        _descriptors(by_name.get("fds") or {}),
         _children(by_name.get("children") or {}),
         _statuses(sections),
     ]
@@ -122,7 +122,7 @@ def _sockets(payload: Payload) -> Iterator[str]:
 
 
 def _descriptors(payload: Payload) -> Iterator[str]:
-    rows = [one for one in payload.get("descriptors") or [] if "fd" in one]
+    rows = [one for one in payload.get("fds") or [] if "fd" in one]
     if not rows:
         return
     yield from _title(f"Descriptors ({payload['count']} of {payload['limit']})")

@@ -25,7 +25,7 @@ _UNIX_LISTENING = 0x10000
 _UNIX_TYPES = {1: "stream", 2: "dgram", 5: "seqpacket"}
 
 
-def collect_descriptors(patient: Patient) -> Payload:
+def collect_fds(patient: Patient) -> Payload:
     """List the open descriptors: number, target, position and flags.
 
     Raises Skipped when the kernel does not let us see them.
@@ -38,7 +38,7 @@ def collect_descriptors(patient: Patient) -> Payload:
     return {
         "count": len(numbers),
         "limit": int(soft) if soft.isdigit() else None,
-        "descriptors": [_described(patient.pid, number, target) for number, target in listed],
+        "fds": [_described(patient.pid, number, target) for number, target in listed],
     }
 
 

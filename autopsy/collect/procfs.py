@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterator
 
-CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _SYSCALLS_X86_64 = {
     0: "read", 1: "write", 7: "poll", 16: "ioctl", 17: "pread64", 20: "writev", 23: "select",
     34: "pause", 35: "nanosleep", 42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom",

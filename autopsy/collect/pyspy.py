@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,10 @@ class Dumped:
     reason: str = ""
 
 
+class _Closed(Exception):
+    """No dump is started any more."""
+
+
 class Dumper:
     """Runs py-spy at a given path; remembers what still runs so that it can all be ended."""
 
@@ -61,19 +66,20 @@ class Dumper:
         self.path = path or os.path.join(os.path.dirname(sys.executable), "py-spy")
         self._running: set[subprocess.Popen[bytes]] = set()
         self._closed = False
+        self._lock = threading.Lock()  # between a start and the end of everything
 
     def dump(self, patient: Patient, tid: int, limit_s: float, *options: str) -> Dumped:
         """Dump all stacks through a living thread `tid`, within `limit_s` seconds.
 
         Options are py-spy's: `--nonblocking`, `--native`; without either the dump blocks.
         """
-        if self._closed:
-            return Dumped(reason="the capture is over")
         blocking = "--nonblocking" not in options
         try:
             returncode, out, err = self._run(
                 ["dump", "--json", *options, "--pid", str(tid)], limit_s
             )
+        except _Closed:
+            return Dumped(reason="the capture is over")
         except FileNotFoundError:
             return Dumped(reason=f"py-spy is not installed ({self.path} is not there)")
         except OSError as exc:
@@ -90,19 +96,24 @@ class Dumper:
 
     def stop_all(self) -> None:
         """Kill every dump that still runs and start no more."""
-        self._closed = True
-        for process in list(self._running):
+        with self._lock:
+            self._closed = True
+            running = list(self._running)
+        for process in running:
             _kill_group(process)
 
     def _run(self, arguments: Sequence[str], limit_s: float) -> tuple[int, bytes, bytes]:
-        process = subprocess.Popen(
-            [self.path, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            process_group=0,
-        )
-        self._running.add(process)
+        with self._lock:
+            if self._closed:
+                raise _Closed
+            process = subprocess.Popen(
+                [self.path, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=0,
+            )
+            self._running.add(process)
         try:
             out, err = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:

@@ -7,15 +7,29 @@ process alike as long as its descriptors exist.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from autopsy import memfd, redact
 from autopsy.collect import procfs
 from autopsy.collect.patient import Patient
-from autopsy.ring import LogRing
+from autopsy.ring import LogRecordView, LogRing
 from autopsy.section import Payload, Skipped
 
 LOG_RECORDS = 100
 OUTPUT_TAIL_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Paths at which somebody else keeps the patient's shared memory open.
+
+    They are read instead of the patient's own descriptors: the way to the last words of a process
+    that has ended (`/proc/<supervisor>/fd/<n>`).
+    """
+
+    log_ring: str | None = None
+    output: str | None = None
 
 
 def open_memfd(pid: int, name: str, flags: int = os.O_RDONLY) -> int | None:
@@ -29,51 +43,71 @@ def open_memfd(pid: int, name: str, flags: int = os.O_RDONLY) -> int | None:
     return None
 
 
-def collect_logs(patient: Patient) -> Payload:
-    """Return the last log records, oldest first, redacted.
+def logs_collector(kept: Kept) -> Callable[[Patient], Payload]:
+    """Return the collector of the last log records, oldest first, redacted.
 
-    Raises Skipped when the patient has no log ring.
+    It raises Skipped when there is no log ring.
     """
-    fd = open_memfd(patient.pid, memfd.LOG_RING)
-    if fd is None:
-        raise Skipped("the process has no log ring (it does not run under a supervisor)")
-    try:
-        ring = LogRing(fd)
+
+    def collect(patient: Patient) -> Payload:
+        fd = _opened(patient, memfd.LOG_RING, kept.log_ring)
+        if fd is None:
+            raise Skipped("the process has no log ring (it does not run under a supervisor)")
         try:
-            records = ring.records(LOG_RECORDS)
+            return {"records": [_record_entry(record) for record in _records(fd)]}
         finally:
-            ring.close()
+            os.close(fd)
+
+    return collect
+
+
+def output_collector(kept: Kept) -> Callable[[Patient], Payload]:
+    """Return the collector of the end of standard output and error, redacted.
+
+    It raises Skipped when the output does not go to shared memory.
+    """
+
+    def collect(patient: Patient) -> Payload:
+        fd = _opened(patient, memfd.OUTPUT, kept.output)
+        if fd is None:
+            raise Skipped("the process does not write its output to shared memory")
+        try:
+            return _tail(fd)
+        finally:
+            os.close(fd)
+
+    return collect
+
+
+def _opened(patient: Patient, name: str, kept_path: str | None) -> int | None:
+    if kept_path is None:
+        return open_memfd(patient.pid, name)
+    return os.open(kept_path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _records(fd: int) -> list[LogRecordView]:
+    ring = LogRing(fd)
+    try:
+        return ring.records(LOG_RECORDS)
     finally:
-        os.close(fd)
+        ring.close()
+
+
+def _record_entry(record: LogRecordView) -> Payload:
     return {
-        "records": [
-            {
-                "seq": record.seq,
-                "created": record.created,
-                "level": record.level,
-                "logger": record.logger,
-                "text": redact.text(record.text),
-            }
-            for record in records
-        ]
+        "seq": record.seq,
+        "created": record.created,
+        "level": record.level,
+        "logger": record.logger,
+        "text": redact.text(record.text),
     }
 
 
-def collect_output(patient: Patient) -> Payload:
-    """Return the end of what the patient wrote to its standard output and error, redacted.
-
-    Raises Skipped when the output does not go to shared memory.
-    """
-    fd = open_memfd(patient.pid, memfd.OUTPUT)
-    if fd is None:
-        raise Skipped("the process does not write its output to shared memory")
-    try:
-        size = os.fstat(fd).st_size  # a memfd: this stat cannot hang
-        start = max(0, size - OUTPUT_TAIL_BYTES)
-        # The start of the file may have been punched out by whoever trims it: zero bytes.
-        tail = os.pread(fd, OUTPUT_TAIL_BYTES, start).lstrip(b"\0")
-    finally:
-        os.close(fd)
+def _tail(fd: int) -> Payload:
+    size = os.fstat(fd).st_size  # a memfd: this stat cannot hang
+    tail = os.pread(fd, OUTPUT_TAIL_BYTES, max(0, size - OUTPUT_TAIL_BYTES))
+    # The start of the file may have been punched out by whoever trims it: zero bytes.
+    tail = tail.lstrip(b"\0")
     return {
         "written_bytes": size,
         "left_out_bytes": size - len(tail),

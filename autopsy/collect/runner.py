@@ -39,19 +39,19 @@ class _Run:
     section: Section | None = None
 
 
-def registry(dumper: Dumper) -> tuple[Collector, ...]:
+def registry(dumper: Dumper, kept: record.Kept) -> tuple[Collector, ...]:
     """Return every collector, in the order of the report; the first runs alone."""
     return (
         Collector(FIRST_LOOK, process.collect, 1.0),
         Collector("movement", process.collect_movement, 2.0),
         Collector("stacks", stacks.collector(dumper), 5.0),
-        Collector("descriptors", descriptor.collect_descriptors, 1.0),
+        Collector("fds", descriptor.collect_fds, 1.0),
         Collector("sockets", descriptor.collect_sockets, 1.0),
         Collector("children", tree.collect_children, 1.0),
         Collector("locks", tree.collect_locks, 1.0),
         Collector("memory", memory.collect, 1.0),
-        Collector("logs", record.collect_logs, 1.0),
-        Collector("output", record.collect_output, 1.0),
+        Collector("logs", record.logs_collector(kept), 1.0),
+        Collector("output", record.output_collector(kept), 1.0),
     )
 
 

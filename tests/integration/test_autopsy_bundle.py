@@ -1,0 +1,176 @@
+"""A bundle comes back as it was written, or is refused; directories of them are listed and pruned."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autopsy.bundle import (
+    SECTION_CAP_BYTES,
+    Heading,
+    encode,
+    read_bundle,
+    write_bundle,
+)
+from autopsy.diagnose import Diagnosis
+from autopsy.errors import BundleNotWritten, BundleUnreadable
+from autopsy.report import as_sections, render
+from autopsy.retention import list_bundles, prune
+from autopsy.section import Section, Status
+
+NAMES = st.text("abcdefgh_", min_size=1, max_size=12)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("xyz é\n", max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+SECTIONS = st.lists(
+    st.builds(
+        Section,
+        name=NAMES,
+        status=st.sampled_from(Status),
+        reason=st.text("xyz", max_size=20),
+        ms=st.floats(0, 1e6),
+        payload=st.dictionaries(NAMES, JSON, max_size=4),
+    ),
+    max_size=5,
+    unique_by=lambda section: section.name,
+)
+
+
+def heading(**changes: Any) -> Heading:
+    values: dict[str, Any] = {
+        "pid": 7,
+        "start_ticks": 99,
+        "why": "timeout",
+        "host": "h",
+        "python": "3.11.7",
+        "captured_at": "2026-01-01T00:00:00+00:00",
+        "budget_s": 10.0,
+        "duration_ms": 270.5,
+        "status": "complete",
+        "tools": {"autopsy": "1"},
+        "diagnosis": (Diagnosis("blocked.sleep", 0.8, ("process: x", "stacks: y")),),
+    }
+    return Heading(**{**values, **changes})
+
+
+@given(sections=SECTIONS)
+@settings(max_examples=40, deadline=None)
+def test_a_bundle_comes_back_as_it_was_written(sections: list[Section]) -> None:
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "a.zip"
+        size = write_bundle(path, heading(), sections, "the report\n")
+        bundle = read_bundle(path)
+        assert path.stat().st_size == size
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert os.listdir(directory) == ["a.zip"]
+    assert bundle.heading == heading()
+    assert bundle.report == "the report\n"
+    assert as_sections(bundle.entries, bundle.sections) == sections
+
+
+def test_secrets_do_not_reach_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    secret = {"password": "c4n4ry", "text": "url postgres://u:c4n4ry@h/d"}
+    sections = [Section("facts", Status.OK, "token=c4n4ry", payload=secret)]
+    evidence = Diagnosis("unknown", 0.0, ("facts: secret=c4n4ry",))
+    why = "password: c4n4ry"
+    write_bundle(path, heading(why=why, diagnosis=(evidence,)), sections, "api_key=c4n4ry")
+    with zipfile.ZipFile(path) as archive:
+        contents = b"".join(archive.read(name) for name in archive.namelist())
+    assert b"c4n4ry" not in contents
+
+
+def test_a_section_over_the_cap_is_cut_and_says_so(tmp_path: Path) -> None:
+    payload = {"rows": [{"tid": number, "text": "x" * 100} for number in range(20000)]}
+    encoded, cut = encode(payload)
+    assert cut
+    assert len(encoded) <= SECTION_CAP_BYTES
+    write_bundle(tmp_path / "a.zip", heading(), [Section("big", Status.OK, payload=payload)], "")
+    bundle = read_bundle(tmp_path / "a.zip")
+    assert bundle.entries[0].cut
+    assert bundle.sections["big"]["rows"][-1] == {"cut": 18000}
+    assert bundle.sections["big"]["rows"][0] == {"tid": 0, "text": "x" * 100}
+    assert "big" in render(bundle.heading, as_sections(bundle.entries, bundle.sections))
+
+
+@pytest.mark.parametrize("kept_ratio", [0.0, 0.3, 0.7, 0.99])
+def test_a_truncated_bundle_is_refused(tmp_path: Path, kept_ratio: float) -> None:
+    path = tmp_path / "a.zip"
+    write_bundle(path, heading(), [Section("x", Status.OK, payload={"a": 1})], "r")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * kept_ratio)])
+    with pytest.raises(BundleUnreadable) as caught:
+        read_bundle(path)
+    assert str(path) in caught.value.message
+    assert caught.value.remedy
+
+
+def test_no_flipped_byte_goes_unnoticed(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    payload = {"text": "".join(chr(97 + number * 7 % 26) for number in range(500))}
+    write_bundle(path, heading(), [Section("x", Status.OK, payload=payload)], "r")
+    original, whole = read_bundle(path), path.read_bytes()
+    for position in range(len(whole)):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 0xFF]) + whole[position + 1 :])
+        try:
+            assert read_bundle(path) == original  # a byte nobody reads, such as a timestamp
+        except BundleUnreadable:
+            continue
+
+
+def test_a_changed_section_is_refused_by_its_checksum(tmp_path: Path) -> None:
+    path, forged = tmp_path / "a.zip", tmp_path / "b.zip"
+    write_bundle(path, heading(), [Section("x", Status.OK, payload={"a": 1})], "r")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(forged, "w") as new:
+        for name in old.namelist():
+            changed = b'{"a":2}' if name == "sections/x.json" else old.read(name)
+            new.writestr(name, changed)
+    with pytest.raises(BundleUnreadable, match="checksum of section x"):
+        read_bundle(forged)
+
+
+def test_a_directory_that_is_missing_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(BundleNotWritten) as caught:
+        write_bundle(tmp_path / "no" / "a.zip", heading(), [], "")
+    assert caught.value.remedy
+
+
+def file_of_age(path: Path, size: int, age_days: float) -> Path:
+    path.write_bytes(b"x" * size)
+    at = datetime.now(UTC).timestamp() - age_days * 86400
+    os.utime(path, (at, at))
+    return path
+
+
+def test_old_and_surplus_bundles_are_pruned_and_unfinished_ones_are_listed(tmp_path: Path) -> None:
+    new = file_of_age(tmp_path / "new.zip", 100, 0)
+    unfinished = file_of_age(tmp_path / "cut.zip.partial", 100, 1)
+    surplus = file_of_age(tmp_path / "surplus.zip", 100, 2)
+    old = file_of_age(tmp_path / "old.zip", 1, 40)
+    other = file_of_age(tmp_path / "notes.txt", 100, 400)
+    listed = list_bundles(tmp_path)
+    assert [(one.path, one.complete) for one in listed] == [
+        (new, True),
+        (unfinished, False),
+        (surplus, True),
+        (old, True),
+    ]
+    pruned = prune(tmp_path, keep_days=30, keep_bytes=250)
+    assert [one.path for one in pruned.kept] == [new, unfinished]
+    assert [one.path for one in pruned.removed] == [surplus, old]
+    assert pruned.freed_bytes == 101
+    assert sorted(tmp_path.iterdir()) == sorted([new, unfinished, other])
+
+
+def test_a_directory_that_does_not_exist_holds_no_bundles(tmp_path: Path) -> None:
+    assert list_bundles(tmp_path / "no") == []

@@ -1,0 +1,100 @@
+"""The command line: exit codes, remedies, help, and both forms of output."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+
+
+def run_autopsy(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "autopsy", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ((), 2),
+        (("word",), 2),
+        (("1", "--no-such-option"), 2),
+        (("1", "--budget", "0"), 2),
+        (("capture", "1"), 2),
+        (("capture", "1", "--out", "x.zip", "--facts", "/nonexistent"), 2),
+        (("4194305",), 1),
+        (("show", "/nonexistent.zip"), 1),
+        (("show", __file__), 1),
+    ],
+)
+def test_errors_have_a_remedy_and_an_exit_code(arguments: tuple[str, ...], code: int) -> None:
+    done = run_autopsy(*arguments)
+    assert done.returncode == code
+    said, remedy = done.stderr.splitlines()
+    assert said.startswith("autopsy: ")
+    assert remedy.startswith("remedy: ")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("command", [(), ("1",), ("show",), ("capture",)])
+def test_help_is_everywhere(command: tuple[str, ...]) -> None:
+    done = run_autopsy(*command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: autopsy")
+
+
+def test_a_failed_capture_still_prints_its_line(tmp_path: Path) -> None:
+    done = run_autopsy("capture", "4194305", "--out", str(tmp_path / "a.zip"))
+    assert done.returncode == 1
+    assert json.loads(done.stdout) == {
+        "path": str(tmp_path / "a.zip"),
+        "status": "failed",
+        "reason": "no process has pid 4194305",
+        "diagnosis": [],
+        "ms": 0,
+        "bytes": 0,
+        "sections": {},
+    }
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    done = run_autopsy("capture", "1", "--facts-only", "--out", str(tmp_path / "no" / "a.zip"))
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["status"] == "failed"
+    assert "remedy: Name a file in a directory that exists" in done.stderr
+
+
+def test_a_person_examines_a_process_and_shows_the_bundle(tmp_path: Path) -> None:
+    out = tmp_path / "a.zip"
+    with subprocess.Popen(
+        [sys.executable, str(PROGRAMS / "stuck_sleep.py")], stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            examined = run_autopsy(str(process.pid), "--out", str(out))
+            as_json = run_autopsy(str(process.pid), "--json")
+        finally:
+            process.kill()
+    title = f"Autopsy of process {process.pid}: blocked.sleep (80% sure)"
+    assert examined.stdout.splitlines()[0] == title
+    assert "nap" in examined.stdout
+    assert run_autopsy("show", str(out)).stdout.rstrip("\n") == examined.stdout.rstrip("\n")
+    summary = json.loads(as_json.stdout)
+    assert summary["path"] is None
+    assert summary["diagnosis"][0]["code"] == "blocked.sleep"
+    whole = json.loads(run_autopsy("show", str(out), "--json").stdout)
+    assert whole["pid"] == process.pid
+    assert whole["statuses"]["stacks"] == "ok"
+    assert set(whole["sections"]) == set(whole["statuses"])

@@ -1,0 +1,28 @@
+"""A supervised process: log ring, output and dump in shared memory, then a wait for ever.
+
+Arguments: the descriptors of the ring, the dump and the output.
+"""
+
+import logging
+import os
+import sys
+import threading
+
+from autopsy import agent
+
+
+def wait_for_nothing() -> None:
+    log.error("about to wait with password=hunter2")
+    try:
+        print(1 / 0)
+    except ZeroDivisionError:
+        log.exception("divided")
+    os.write(1, b"ready\n")
+    threading.Event().wait()
+
+
+log = logging.getLogger("app")
+ring_fd, dump_fd, output_fd = (int(argument) for argument in sys.argv[1:4])
+agent.install(ring_fd, dump_fd)
+os.write(output_fd, b"output of the task, token: abcdefghijk\n")
+wait_for_nothing()

@@ -211,7 +211,7 @@ def _make_file(path: Path) -> None:
 def _engine(path: Path, *, busy_ms: int, read_only: bool) -> sa.Engine:
     # mode=rw: a connection made after the file was deleted must fail, not make an empty one.
     url = f"sqlite:///file:{quote(str(path))}?mode=rw&uri=true"
-    engine = sa.create_engine(url, pool_size=5, max_overflow=50)
+    engine = sa.create_engine(url, pool_size=5, max_overflow=50, pool_reset_on_return=None)
 
     def prepare(driver: Any, _record: object) -> None:
         driver.isolation_level = None  # we say BEGIN and COMMIT ourselves

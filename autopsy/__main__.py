@@ -147,12 +147,17 @@ def _within_budget(
 ) -> Any:
     """Capture under a watchdog: writing to a dead file system must not outlast the budget."""
     from autopsy.capture import Order, capture
-    from autopsy.collect.record import Kept
+    from autopsy.memfd import Kept
 
     if given.budget <= 0:
         raise UsageError("the budget is not positive", remedy="Give --budget a number of seconds.")
 
+    # Whoever takes it speaks: the result and the watchdog never both print.
+    the_word = threading.Lock()
+
     def give_up() -> None:
+        if not the_word.acquire(blocking=False):
+            return
         late(f"not finished within the budget of {given.budget} s")
         _leave(1)
 
@@ -171,6 +176,7 @@ def _within_budget(
             kept=Kept(getattr(given, "log_ring", None), getattr(given, "output", None)),
         )
     )
+    the_word.acquire()  # for ever, if the watchdog is just leaving the process
     watchdog.cancel()
     return captured
 
@@ -196,7 +202,7 @@ def _summary(captured: Any, out: Path | None) -> dict[str, Any]:
             {"code": one.code, "confidence": one.confidence, "evidence": list(one.evidence)}
             for one in captured.heading.diagnosis
         ],
-        "ms": captured.heading.duration_ms,
+        "ms": captured.ms,
         "bytes": captured.size_bytes,
         "sections": {section.name: section.status for section in captured.sections},
     }

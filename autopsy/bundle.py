@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from autopsy import VERSION, redact
-from autopsy.diagnose import Diagnosis
+from autopsy.cause import Diagnosis
 from autopsy.errors import BundleNotWritten, BundleUnreadable
 from autopsy.section import Payload, Section, Status
 

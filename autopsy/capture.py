@@ -7,23 +7,22 @@ a hanging collector leaves a daemon thread behind; the command line leaves by os
 
 from __future__ import annotations
 
-import platform
-import socket
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autopsy import VERSION, clock, redact, report
 from autopsy.bundle import Heading, write_bundle
-from autopsy.collect import runner
-from autopsy.collect.patient import open_patient
-from autopsy.collect.pyspy import Dumper
-from autopsy.collect.record import Kept
-from autopsy.diagnose import Diagnosis, diagnose
+from autopsy.memfd import Kept
 from autopsy.section import Payload, Section, Status
 
-COMPLETE, PARTIAL, FAILED = "complete", "partial", "failed"
+if TYPE_CHECKING:
+    from autopsy.examine import Examined, Registry
+
+COMPLETE, PARTIAL = "complete", "partial"
 # For diagnosis, compression and fsync, out of the budget; measured 10 to 40 ms.
 _WRITING_S = 0.25
 
@@ -48,72 +47,77 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What came of an order; `size_bytes` is 0 when nothing was written."""
+    """What came of an order; `size_bytes` is 0 when nothing was written, `ms` is all of it."""
 
     heading: Heading
     sections: tuple[Section, ...]
     report: str
     size_bytes: int
+    ms: float
 
     @property
     def status(self) -> str:
+        """complete, or partial when something that should be there is not."""
         return self.heading.status
 
 
-Registry = Callable[[Dumper, Kept], Sequence[runner.Collector]]
-
-
-def capture(order: Order, registry: Registry = runner.registry) -> Captured:
-    """Examine a process and write its bundle.
+def capture(order: Order, registry: Registry | None = None) -> Captured:
+    """Examine a process and write its bundle; `registry` None means every collector.
 
     Raises NoSuchPatient, PatientReplaced, BundleNotWritten.
     """
     started = clock.mono()
-    sections = [Section("facts", Status.OK, payload=order.facts)]
-    start_ticks = order.start_ticks or 0
-    if not order.facts_only:
-        with open_patient(order.pid, order.start_ticks) as patient:
-            start_ticks = patient.start_ticks
-            dumper = Dumper(order.py_spy)
-            deadline = started + max(order.budget_s - _WRITING_S, order.budget_s / 2)
-            try:
-                sections += runner.run(patient, registry(dumper, order.kept), deadline)
-            finally:
-                dumper.stop_all()
-    return _finished(order, start_ticks, sections, started)
+    facts = Section("facts", Status.OK, payload=order.facts)
+    examined = None if order.facts_only else _examined(order, registry, started)
+    sections = (facts, *(examined.sections if examined else ()))
+    heading = _heading(order, examined, sections, _ms_since(started))
+    text = _report(heading, sections)
+    size = write_bundle(order.out, heading, sections, text) if order.out else 0
+    return Captured(heading, sections, text, size, _ms_since(started))
 
 
-def _finished(
-    order: Order, start_ticks: int, sections: list[Section], started_mono: float
-) -> Captured:
-    diagnosis: list[Diagnosis] = []
-    if not order.facts_only:
-        diagnosis = diagnose({section.name: section.payload for section in sections})
-        diagnosis = [_redacted(one) for one in diagnosis]
-    heading = Heading(
+def _examined(order: Order, registry: Registry | None, started_mono: float) -> Examined:
+    # Loaded here: a bundle of last resort must be written before this would even be imported.
+    from autopsy.collect import runner
+    from autopsy.collect.pyspy import Dumper
+    from autopsy.examine import examine
+
+    deadline = started_mono + max(order.budget_s - _WRITING_S, order.budget_s / 2)
+    dumper = Dumper(order.py_spy)
+    chosen = registry or runner.registry
+    return examine(order.pid, order.start_ticks, deadline, dumper, order.kept, chosen)
+
+
+def _heading(
+    order: Order, examined: Examined | None, sections: Sequence[Section], duration_ms: float
+) -> Heading:
+    return Heading(
         pid=order.pid,
-        start_ticks=start_ticks,
+        start_ticks=examined.start_ticks if examined else order.start_ticks or 0,
         why=redact.text(str(order.facts.get("why", ""))),
-        host=socket.gethostname(),
-        python=platform.python_version(),
+        host=os.uname().nodename,
+        python=sys.version.split()[0],
         captured_at=clock.now().isoformat(timespec="milliseconds"),
         budget_s=order.budget_s,
-        duration_ms=round((clock.mono() - started_mono) * 1000, 1),
+        duration_ms=duration_ms,
         status=_status(order, sections),
-        tools={"autopsy": VERSION, "interpreter": sys.executable},
-        diagnosis=tuple(diagnosis),
+        tools={"autopsy": VERSION, **(examined.tools if examined else {})},
+        diagnosis=examined.diagnosis if examined else (),
     )
-    text = redact.text(report.render(heading, sections))
-    size = write_bundle(order.out, heading, sections, text) if order.out else 0
-    return Captured(heading, tuple(sections), text, size)
 
 
-def _redacted(one: Diagnosis) -> Diagnosis:
-    evidence = tuple(redact.text(line) for line in one.evidence)
-    return Diagnosis(one.code, one.confidence, evidence)
+def _report(heading: Heading, sections: Sequence[Section]) -> str:
+    try:
+        return redact.text(report.render(heading, sections))
+    except Exception as exc:  # noqa: BLE001 - an odd payload must not cost the evidence
+        return f"The report could not be made ({type(exc).__name__}: {exc}); see the sections.\n"
 
 
-def _status(order: Order, sections: list[Section]) -> str:
+def _ms_since(started_mono: float) -> float:
+    return round((clock.mono() - started_mono) * 1000, 1)
+
+
+def _status(order: Order, sections: Sequence[Section]) -> str:
     """Partial: something that should be there is not. A skipped section has nothing to show."""
     if order.facts_only:
         return PARTIAL

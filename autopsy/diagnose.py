@@ -8,9 +8,9 @@ the answer is `unknown`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from autopsy.case import Case, Thread
+from autopsy.cause import Diagnosis
 from autopsy.section import Payload
 
 UNKNOWN = "unknown"
@@ -28,15 +28,6 @@ _QUEUE_WORDS = (".get(", ".wait(", ".join(", ".result(")
 _CLOSE_WAIT_MANY = 50
 _THREADS_MANY = 500
 _ZOMBIES_MANY = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """One possible cause: its code, how sure we are (0 to 1) and what was read where."""
-
-    code: str
-    confidence: float
-    evidence: tuple[str, ...]
 
 
 Rule = Callable[[Case], Iterator[Diagnosis]]

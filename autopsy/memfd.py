@@ -8,10 +8,23 @@ from __future__ import annotations
 
 import fcntl
 import os
+from dataclasses import dataclass
 
 LOG_RING = "autopsy-log"
 OUTPUT = "autopsy-out"
 DUMP = "autopsy-dump"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Paths at which somebody else keeps the patient's shared memory open.
+
+    They are read instead of the patient's own descriptors: the way to the last words of a process
+    that has ended (`/proc/<supervisor>/fd/<n>`).
+    """
+
+    log_ring: str | None = None
+    output: str | None = None
 
 
 def create_appended(name: str) -> int:

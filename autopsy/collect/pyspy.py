@@ -8,6 +8,7 @@ process that is not running: it hangs there.
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import re
@@ -93,6 +94,13 @@ class Dumper:
                 _resume_if_stopped(patient)
             return Dumped(reason=_plain_reason(returncode, err.decode("utf-8", "replace")))
         return parse(out)
+
+    def version(self) -> str:
+        """Return the installed version of the default py-spy; `unknown` for any other."""
+        libraries = os.path.join(os.path.dirname(os.path.dirname(self.path)), "lib")
+        found = glob.glob(os.path.join(libraries, "python*", "site-packages", "py_spy-*.dist-info"))
+        match = re.search(r"py_spy-(.+)\.dist-info$", found[0]) if found else None
+        return match[1] if match else "unknown"
 
     def stop_all(self) -> None:
         """Kill every dump that still runs and start no more."""

@@ -8,28 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from autopsy import memfd, redact
 from autopsy.collect import procfs
 from autopsy.collect.patient import Patient
+from autopsy.memfd import Kept
 from autopsy.ring import LogRecordView, LogRing
 from autopsy.section import Payload, Skipped
 
 LOG_RECORDS = 100
 OUTPUT_TAIL_BYTES = 64 << 10
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Paths at which somebody else keeps the patient's shared memory open.
-
-    They are read instead of the patient's own descriptors: the way to the last words of a process
-    that has ended (`/proc/<supervisor>/fd/<n>`).
-    """
-
-    log_ring: str | None = None
-    output: str | None = None
 
 
 def open_memfd(pid: int, name: str, flags: int = os.O_RDONLY) -> int | None:

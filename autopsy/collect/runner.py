@@ -15,6 +15,7 @@ from autopsy import clock
 from autopsy.collect import descriptor, memory, process, record, stacks, tree
 from autopsy.collect.patient import Patient
 from autopsy.collect.pyspy import Dumper
+from autopsy.memfd import Kept
 from autopsy.section import Payload, Section, Skipped, Status
 
 FIRST_LOOK = "process"
@@ -39,7 +40,7 @@ class _Run:
     section: Section | None = None
 
 
-def registry(dumper: Dumper, kept: record.Kept) -> tuple[Collector, ...]:
+def registry(dumper: Dumper, kept: Kept) -> tuple[Collector, ...]:
     """Return every collector, in the order of the report; the first runs alone."""
     return (
         Collector(FIRST_LOOK, process.collect, 1.0),

@@ -20,7 +20,7 @@ from autopsy.bundle import (
     read_bundle,
     write_bundle,
 )
-from autopsy.diagnose import Diagnosis
+from autopsy.cause import Diagnosis
 from autopsy.errors import BundleNotWritten, BundleUnreadable
 from autopsy.report import as_sections, render
 from autopsy.retention import list_bundles, prune

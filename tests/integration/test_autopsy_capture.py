@@ -21,8 +21,8 @@ from autopsy.bundle import Bundle, read_bundle
 from autopsy.capture import Order, capture
 from autopsy.collect import procfs, runner
 from autopsy.collect.pyspy import Dumper
-from autopsy.collect.record import Kept
 from autopsy.errors import NoSuchPatient, PatientReplaced
+from autopsy.memfd import Kept
 from autopsy.ring import create_log_ring
 
 PROGRAMS = Path(__file__).parents[1] / "programs"

@@ -68,6 +68,18 @@ def test_a_failed_capture_still_prints_its_line(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_budget_too_short_for_anything_ends_in_a_failed_line(tmp_path: Path) -> None:
+    out = tmp_path / "a.zip"
+    done = run_autopsy("capture", "1", "--out", str(out), "--budget", "0.001")
+    assert done.returncode == 1
+    assert done.stdout.count("\n") == 1
+    line = json.loads(done.stdout)
+    assert (line["status"], line["reason"]) == (
+        "failed",
+        "not finished within the budget of 0.001 s",
+    )
+
+
 def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
     done = run_autopsy("capture", "1", "--facts-only", "--out", str(tmp_path / "no" / "a.zip"))
     assert done.returncode == 1

@@ -59,13 +59,13 @@ def test_a_forked_child_does_not_write_into_its_parents_ring() -> None:
     fd = create_log_ring(8)
     ring = LogRing(fd)
     handler = RingHandler(ring)
-    handler.handle(logging.makeLogRecord({"name": "app", "msg": "parent"}))
+    handler.handle(logging.makeLogRecord({"name": "app", "levelno": 20, "msg": "parent"}))
     pid = os.fork()
     if pid == 0:
-        handler.handle(logging.makeLogRecord({"name": "app", "msg": "child"}))
+        handler.handle(logging.makeLogRecord({"name": "app", "levelno": 20, "msg": "child"}))
         os._exit(0)
     os.waitpid(pid, 0)
-    handler.handle(logging.makeLogRecord({"name": "app", "msg": "parent again"}))
+    handler.handle(logging.makeLogRecord({"name": "app", "levelno": 20, "msg": "parent again"}))
     assert [record.text for record in ring.records(8)] == ["parent", "parent again"]
     ring.close()
     os.close(fd)

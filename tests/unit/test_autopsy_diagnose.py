@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from autopsy.diagnose import Diagnosis, diagnose
+from autopsy.cause import Diagnosis
+from autopsy.diagnose import diagnose
 
 UNTIMED = [0x1000, 0x189, 0, 0, 0, 0]
 TIMED = [0x1000, 0x189, 0, 0x7F00, 0, 0]

@@ -1,0 +1,61 @@
+"""Looking at the patient: run the collectors, then the rules. Apart from `capture` because a
+bundle of last resort must not pay for loading any of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from autopsy import redact
+from autopsy.cause import Diagnosis
+from autopsy.collect import runner
+from autopsy.collect.patient import open_patient
+from autopsy.collect.pyspy import Dumper
+from autopsy.diagnose import UNKNOWN, diagnose
+from autopsy.memfd import Kept
+from autopsy.section import Section
+
+Registry = Callable[[Dumper, Kept], Sequence[runner.Collector]]
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What the collectors saw and what the rules make of it."""
+
+    start_ticks: int
+    sections: tuple[Section, ...]
+    diagnosis: tuple[Diagnosis, ...]
+    tools: dict[str, str]
+
+
+def examine(
+    pid: int,
+    start_ticks: int | None,
+    deadline_mono: float,
+    dumper: Dumper,
+    kept: Kept,
+    registry: Registry = runner.registry,
+) -> Examined:
+    """Run all collectors of a registry on a process until the deadline, and diagnose.
+
+    Raises NoSuchPatient, PatientReplaced.
+    """
+    with open_patient(pid, start_ticks) as patient:
+        try:
+            sections = runner.run(patient, registry(dumper, kept), deadline_mono)
+        finally:
+            dumper.stop_all()
+    tools = {"py-spy": dumper.version()}
+    return Examined(patient.start_ticks, tuple(sections), _diagnosed(sections), tools)
+
+
+def _diagnosed(sections: Sequence[Section]) -> tuple[Diagnosis, ...]:
+    try:
+        found = diagnose({section.name: section.payload for section in sections})
+    except Exception as exc:  # noqa: BLE001 - a broken rule must not cost the evidence
+        found = [Diagnosis(UNKNOWN, 0.0, (f"the rules failed: {type(exc).__name__}: {exc}",))]
+    return tuple(
+        Diagnosis(one.code, one.confidence, tuple(redact.text(line) for line in one.evidence))
+        for one in found
+    )

@@ -313,7 +313,7 @@ def _options(
     limits: dict[str, Any],
 ) -> TaskOptions:
     where = f"task {getattr(body, '__name__', body)!s}"
-    check_values(limits, where, scoped=True)
+    checked = check_values(limits, where, scoped=True)
     exceptions = isinstance(no_retry_for, tuple) and all(
         isinstance(kind, type) and issubclass(kind, BaseException) for kind in no_retry_for
     )
@@ -324,7 +324,7 @@ def _options(
         )
     if not isinstance(interrupt, bool):
         raise ConfigError(f"{where}: interrupt must be True or False", remedy="Give one of them.")
-    return TaskOptions(queue=queue, no_retry_for=no_retry_for, interrupt=interrupt, **limits)
+    return TaskOptions(queue=queue, no_retry_for=no_retry_for, interrupt=interrupt, **checked)
 
 
 def _require_name(name: str, queue: str | None) -> None:

@@ -90,8 +90,10 @@ def toml_from(env: Mapping[str, str]) -> Path | None:
     return here if here.is_file() else None
 
 
-def check_values(given: Mapping[str, object], source: str, *, scoped: bool = False) -> None:
-    """Refuse values that a program gives in its own code; None means not given.
+def check_values(
+    given: Mapping[str, object], source: str, *, scoped: bool = False
+) -> dict[str, Any]:
+    """Read values that a program gives in its own code; None means not given.
 
     Raises: ConfigError naming every bad one. `scoped` allows only what a type may set.
     """
@@ -105,6 +107,7 @@ def check_values(given: Mapping[str, object], source: str, *, scoped: bool = Fal
     _check_soft(reading.values, "soft_timeout", reading.problems)
     if reading.problems:
         raise config_error(reading.problems)
+    return reading.values
 
 
 def config_error(problems: list[Problem]) -> ConfigError:
@@ -166,7 +169,12 @@ def _take_scopes(
     scoped = {name: known[name] for name in SCOPED}
     tables: dict[str, Mapping[str, Any]] = {}
     given = document.get(scope, {})
-    for name, values in given.items() if isinstance(given, Mapping) else ():
+    if not isinstance(given, Mapping):
+        reading.problems.append(
+            Problem(f"{toml_path} [{scope}]", "must be a table", shorten(given))
+        )
+        return {}
+    for name, values in given.items():
         inner = _Reading(problems=reading.problems)
         _take_table(inner, scoped, values, f"{toml_path} [{scope}.{name}]")
         _check_soft(inner.values, f"[{scope}.{name}] soft_timeout", reading.problems)

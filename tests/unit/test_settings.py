@@ -1,0 +1,368 @@
+"""Settings: sources and their precedence, refusals, the limits of a task, rules between settings."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.errors import ConfigError
+from supervisor.settings import (
+    SCOPED,
+    Intensity,
+    Settings,
+    TaskLimits,
+    TaskOptions,
+    check_values,
+    default_store,
+    fence_after,
+    load_settings,
+    node_grace,
+    relation_problems,
+    show,
+    store_file,
+    table,
+    toml_from,
+)
+
+STORE = "sqlite:////var/lib/tasks/a.db"
+
+
+def toml(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "supervisor.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def problems_of(*args: object, **kwargs: object) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(*args, **kwargs)  # type: ignore[arg-type]
+    assert caught.value.exit_code == 2
+    assert caught.value.remedy
+    listed = caught.value.facts["problems"]
+    assert isinstance(listed, list)
+    return listed
+
+
+class TestTable:
+    def test_every_setting_has_prose_a_kind_and_a_default_that_its_kind_accepts(self) -> None:
+        for setting in table():
+            assert setting.prose.endswith("."), setting.name
+            assert setting.kind.accepted
+            value = getattr(Settings(store=STORE), setting.name)
+            if setting.name != "soft_timeout":
+                assert setting.kind.parse(show(value)) == value, setting.name
+
+    def test_names_flags_and_variables_are_distinct(self) -> None:
+        entries = table()
+        assert len({s.name for s in entries}) == len(entries)
+        assert {s.flag for s in entries} >= {"--timeout", "--memory-limit-bytes"}
+        assert {s.env for s in entries} >= {"SUPERVISOR_STORE", "SUPERVISOR_DRAIN_GRACE"}
+
+    def test_what_a_type_may_set_is_the_same_everywhere(self) -> None:
+        declared = {f.name for f in fields(TaskOptions)} - {"queue", "no_retry_for", "interrupt"}
+        assert declared == set(SCOPED)
+        assert {f.name for f in fields(TaskLimits)} == {*SCOPED, "stall_after"}
+
+    def test_fixed_defaults(self) -> None:
+        settings = Settings(store=STORE)
+        fixed = {
+            "queue": "none", "heartbeat_interval": 30, "heartbeat_misses": 3,
+            "progress_timeout": 300, "cpu_spin_after": 600, "memory_limit_bytes": None,
+            "timeout": 60, "soft_timeout": None, "cancel_grace": 10, "drain_grace": 60,
+            "drain_budget": 1, "checkpoint_budget": 30, "release_budget": 15, "exit_budget": 10,
+            "lease": 90, "sweep_interval": 15, "requeue_safety": 30, "retry_base": 10,
+            "retry_max": 3600, "max_retries": 3, "autopsy_budget": 10, "log_records": 100,
+            "log_tail_bytes": 65536, "stack_window": 300, "metrics_listen": "127.0.0.1:9464",
+            "max_crashes": 3, "recycle_after_tasks": 10000, "recycle_growth_bytes": 256 * 2**20,
+            "restart_intensity": Intensity(5, 60), "spawn": "zygote", "queues": (),
+            "on_heartbeat_lost": "kill", "on_stalled": "capture", "on_cpu_spin": "capture",
+            "on_memory": "kill", "dedup_ttl": None,
+        }  # fmt: skip
+        assert {name: getattr(settings, name) for name in fixed} == fixed
+
+    def test_autopsies_lie_beside_the_store(self) -> None:
+        assert Settings(store=STORE).autopsy_dir == "/var/lib/tasks/autopsies"
+
+    def test_the_default_store_is_absolute_and_the_users_own(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_STATE_HOME", "/home/somebody/.state")
+        assert default_store() == "sqlite:////home/somebody/.state/task-supervisor/supervisor.db"
+        assert store_file(default_store()) == Path(
+            "/home/somebody/.state/task-supervisor/supervisor.db"
+        )
+
+
+class TestSources:
+    def test_each_source_beats_the_one_after_it(self, tmp_path: Path) -> None:
+        path = toml(tmp_path, "[supervisor]\ntimeout = 3\nlease = 30\nworkers = 3\nlog_records = 3")
+        settings = load_settings(
+            {"timeout": "1", "workers": None},
+            {"SUPERVISOR_TIMEOUT": "2", "SUPERVISOR_LEASE": "31"},
+            path,
+            app={"timeout": 4, "lease": 32, "workers": 5, "drain_grace": 7},
+        )
+        assert settings.timeout == 1
+        assert settings.lease == 31
+        assert settings.workers == 3
+        assert settings.log_records == 3
+        assert settings.drain_grace == 7
+        assert settings.exit_budget == 10
+        assert settings.source_of("timeout") == "flag --timeout"
+        assert settings.source_of("lease") == "environment SUPERVISOR_LEASE"
+        assert settings.source_of("workers") == f"{path} [supervisor]"
+        assert settings.source_of("drain_grace") == "App(...)"
+        assert settings.source_of("exit_budget") == "default"
+
+    def test_all_problems_of_all_sources_are_told_at_once(self, tmp_path: Path) -> None:
+        path = toml(tmp_path, "[supervisor]\nlease = true\nworkerz = 3\n[queue.a]\nstore = 'x'")
+        found = problems_of({"timeout": "soon"}, {"SUPERVISOR_DRAIN_GRACE": "-1"}, path)
+        assert found == [
+            "timeout: must be seconds from 0.01 to 2592000 (flag --timeout) (given: 'soon')",
+            "drain_grace: must be seconds from 0 to 86400 (environment SUPERVISOR_DRAIN_GRACE) "
+            "(given: '-1')",
+            f"lease: must be seconds from 1 to 3600 ({path} [supervisor]) (given: True)",
+            f"workerz: is not a setting ({path} [supervisor]); did you mean workers?",
+            f"store: is not a setting ({path} [queue.a])",
+        ]
+
+    def test_unknown_names_get_a_hint(self) -> None:
+        assert problems_of({"time_out": 3}, {}) == [
+            "time_out: is not a setting (flag); did you mean timeout?"
+        ]
+        assert problems_of({}, {"SUPERVISOR_WORKERS_": "3"}) == [
+            "workers_: is not a setting (environment SUPERVISOR_WORKERS_); did you mean workers?"
+        ]
+
+    def test_variables_of_supervisord_and_our_own_marks_are_no_settings(self) -> None:
+        env = {
+            "SUPERVISOR_ENABLED": "1",
+            "SUPERVISOR_PROCESS_NAME": "web",
+            "SUPERVISOR_GROUP_NAME": "web",
+            "SUPERVISOR_SERVER_URL": "unix:///x",
+            "SUPERVISOR_ATTEMPT": "task_1:2",
+            "SUPERVISOR_WORKER": "w",
+            "SUPERVISOR_NODE": "n",
+            "SUPERVISOR_CONFIG": "/x.toml",
+            "SUPERVISOR_SOMETHING_ELSE": "1",
+            "HOME": "/root",
+        }
+        assert load_settings({"store": STORE}, env) == Settings(store=STORE)
+
+    def test_a_file_that_cannot_be_read_is_a_problem(self, tmp_path: Path) -> None:
+        [missing] = problems_of({}, {}, tmp_path / "none.toml")
+        assert missing.startswith(f"{tmp_path / 'none.toml'}: could not be read:")
+        [broken] = problems_of({}, {}, toml(tmp_path, "[supervisor"))
+        assert "could not be read" in broken
+        [other] = problems_of({}, {}, toml(tmp_path, "[superviser]\nlease = 3"))
+        assert "[superviser]: is not read" in other
+        [flat] = problems_of({}, {}, toml(tmp_path, "supervisor = 3"))
+        assert flat.endswith("[supervisor]: must be a table (given: 3)")
+        [scope] = problems_of({}, {}, toml(tmp_path, "[type]\nexport = 3"))
+        assert scope.endswith("[type.export]: must be a table (given: 3)")
+
+    def test_a_scope_that_is_no_table_is_a_problem(self, tmp_path: Path) -> None:
+        [found] = problems_of({}, {}, toml(tmp_path, "queue = 3"))
+        assert found.endswith("[queue]: must be a table (given: 3)")
+
+    def test_soft_not_below_hard_is_refused_where_both_are_said(self, tmp_path: Path) -> None:
+        assert problems_of({"timeout": 5, "soft_timeout": 5}, {}) == [
+            "soft_timeout: must be below timeout (5) (given: 5)"
+        ]
+        text = "[type.a]\ntimeout = 2\nsoft_timeout = 3"
+        assert problems_of({}, {}, toml(tmp_path, text)) == [
+            "[type.a] soft_timeout: must be below timeout (2) (given: 3)"
+        ]
+
+    def test_where_the_file_is_looked_for(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert toml_from({}) is None
+        toml(tmp_path, "")
+        assert toml_from({}) == Path("supervisor.toml")
+        assert toml_from({"SUPERVISOR_CONFIG": "/etc/s.toml"}) == Path("/etc/s.toml")
+
+    def test_values_in_code_are_checked_where_they_stand(self) -> None:
+        check_values({"lease": 30, "workers": None}, "App(...)")
+        with pytest.raises(ConfigError, match=r"leese: is not a setting .*did you mean lease"):
+            check_values({"leese": 30}, "App(...)")
+        with pytest.raises(ConfigError, match="lease: is not a setting"):
+            check_values({"lease": 30}, "task a", scoped=True)
+
+
+class TestKinds:
+    @pytest.mark.parametrize(
+        ("name", "given", "value"),
+        [
+            ("timeout", "1.5", 1.5),
+            ("timeout", 2, 2.0),
+            ("soft_timeout", "none", None),
+            ("workers", "4", 4),
+            ("workers", 4.0, 4),
+            ("memory_limit_bytes", "256MiB", 256 * 2**20),
+            ("memory_limit_bytes", "1.5 gib", 3 * 2**29),
+            ("memory_limit_bytes", 2**20, 2**20),
+            ("memory_limit_bytes", "None", None),
+            ("queues", "a, b,a", ("a", "b")),
+            ("queues", ["a", "b"], ("a", "b")),
+            ("queues", "all", ()),
+            ("spawn", "exec", "exec"),
+            ("restart_intensity", "5/60", Intensity(5, 60)),
+            ("metrics_listen", "0.0.0.0:0", "0.0.0.0:0"),
+            ("metrics_listen", "[::1]:9464", "[::1]:9464"),
+            ("metrics_listen", "none", None),
+            ("node_name", "10.0.0.7", "10.0.0.7"),
+            ("store", "sqlite:////a/b.db?mode=rw", "sqlite:////a/b.db?mode=rw"),
+            ("autopsy_dir", "/a/b", "/a/b"),
+        ],
+    )
+    def test_accepted(self, name: str, given: object, value: object) -> None:
+        assert getattr(load_settings({name: given}, {}), name) == value
+
+    @pytest.mark.parametrize(
+        ("name", "given"),
+        [
+            ("timeout", "0"), ("timeout", "nan"), ("timeout", "inf"), ("timeout", True),
+            ("timeout", "none"), ("timeout", 10**400), ("timeout", [3]),
+            ("workers", "0"), ("workers", "2.5"), ("workers", ""),
+            ("memory_limit_bytes", "12"), ("memory_limit_bytes", "5 parsecs"),
+            ("queues", ""), ("queues", "a,,b"), ("queues", "9a"), ("queues", [3]), ("queues", []),
+            ("spawn", "fork"), ("queue", "redis://localhost"), ("on_cpu_spin", "kill"),
+            ("restart_intensity", "5"), ("restart_intensity", "0/60"),
+            ("restart_intensity", "5/0"), ("restart_intensity", "5/x"),
+            ("metrics_listen", "9464"), ("metrics_listen", ":9464"),
+            ("metrics_listen", "h:99999"), ("metrics_listen", 9464),
+            ("node_name", "a b"), ("node_name", ""),
+            ("store", "supervisor.db"), ("store", "sqlite://"), ("store", "sqlite:///:memory:"),
+            ("store", "postgresql://x/y"), ("autopsy_dir", ""), ("autopsy_dir", 3),
+        ],
+    )  # fmt: skip
+    def test_refused_with_name_source_and_accepted_values(self, name: str, given: object) -> None:
+        [setting] = [s for s in table() if s.name == name]
+        [problem] = problems_of({name: given}, {})
+        assert problem.startswith(f"{name}: must be {setting.kind.accepted} (flag {setting.flag})")
+
+    @given(st.text() | st.integers() | st.floats() | st.booleans() | st.lists(st.text()))
+    def test_no_value_breaks_the_reading(self, value: object) -> None:
+        for setting in table():
+            try:
+                load_settings({"store": STORE, setting.name: value}, {})
+            except ConfigError as refused:
+                assert setting.name in refused.message
+
+    def test_a_relative_store_is_made_absolute(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert load_settings({"store": "sqlite:///a.db"}, {}).store == f"sqlite:///{tmp_path}/a.db"
+
+
+class TestLimits:
+    def settings(self, tmp_path: Path) -> Settings:
+        path = toml(
+            tmp_path,
+            "[supervisor]\ntimeout = 100\nmax_retries = 1\ncancel_grace = 1\n"
+            "[queue.slow]\ntimeout = 200\nretry_base = 2\nprogress_timeout = 20\n"
+            "[type.export]\ntimeout = 300\nretry_max = 9\n",
+        )
+        return load_settings({"store": STORE}, {}, path)
+
+    def test_nearest_wins(self, tmp_path: Path) -> None:
+        settings = self.settings(tmp_path)
+        assert settings.for_task("other", "default").timeout == 100
+        assert settings.for_task("other", "slow").timeout == 200
+        assert settings.for_task("export", "slow").timeout == 300
+        assert settings.for_task("export", "slow", timeout=5).timeout == 5
+
+    def test_the_operator_has_the_last_word_on_a_type(self, tmp_path: Path) -> None:
+        declared = TaskOptions(timeout=7, retry_base=8)
+        limits = self.settings(tmp_path).for_task("export", "slow", declared)
+        assert (limits.timeout, limits.retry_base, limits.retry_max) == (300, 8, 9)
+        assert self.settings(tmp_path).for_task("other", "slow", declared).timeout == 7
+
+    def test_all_fields_of_a_task_without_any_say(self) -> None:
+        assert Settings(store=STORE).for_task("a", "default") == TaskLimits(
+            timeout=60,
+            soft_timeout=54,
+            max_retries=3,
+            retry_base=10,
+            retry_max=3600,
+            max_crashes=3,
+            progress_timeout=None,
+            stall_after=300,
+            cancel_grace=10,
+            memory_limit_bytes=None,
+            heartbeat_interval=30,
+            heartbeat_misses=3,
+            cpu_spin_after=600,
+        )
+
+    def test_only_a_type_allows_a_kill_for_want_of_progress(self, tmp_path: Path) -> None:
+        settings = self.settings(tmp_path)
+        queued = settings.for_task("other", "slow")
+        assert (queued.progress_timeout, queued.stall_after) == (None, 20)
+        typed = settings.for_task("other", "slow", TaskOptions(progress_timeout=5))
+        assert (typed.progress_timeout, typed.stall_after) == (5, 5)
+
+    @pytest.mark.parametrize(
+        ("declared", "task", "limits"),
+        [
+            (TaskOptions(), {}, (60, 54)),
+            (TaskOptions(timeout=10), {}, (10, 9)),
+            (TaskOptions(timeout=10, soft_timeout=4), {}, (10, 4)),
+            (TaskOptions(soft_timeout=4), {"timeout": 20}, (20, 18)),
+            (TaskOptions(soft_timeout=50), {"timeout": 20}, (20, 18)),
+            (TaskOptions(timeout=10), {"soft_timeout": 3}, (10, 3)),
+            (TaskOptions(timeout=10), {"soft_timeout": 30}, (10, 9)),
+            (TaskOptions(), {"timeout": 20, "soft_timeout": 5}, (20, 5)),
+        ],
+    )
+    def test_soft_follows_hard(
+        self, declared: TaskOptions, task: dict[str, float], limits: tuple[float, float]
+    ) -> None:
+        found = Settings(store=STORE).for_task("a", "q", declared, **task)  # type: ignore[arg-type]
+        assert (found.timeout, found.soft_timeout) == limits
+
+    def test_the_policy_is_the_same_numbers(self) -> None:
+        policy = (
+            Settings(store=STORE, max_retries=1, retry_base=2.0, max_crashes=9)
+            .for_task("a", "q", max_retries=7)
+            .policy
+        )
+        assert (policy.max_retries, policy.base_s, policy.max_s, policy.max_crashes) == (
+            7, 2.0, 3600.0, 9,
+        )  # fmt: skip
+
+    def test_a_second_question_is_answered_from_memory(self) -> None:
+        settings = Settings(store=STORE)
+        assert settings.for_task("a", "q") is settings.for_task("a", "q")
+
+
+class TestRelations:
+    def test_the_sum_of_a_stop(self) -> None:
+        assert str(node_grace(Settings(store=STORE))) == (
+            "drain_grace 60 + checkpoint_budget 30 + release_budget 15 + exit_budget 10 + "
+            "autopsy_budget 10 + slack 2 = 127 s"
+        )
+
+    def test_a_grace_that_is_too_short_is_refused_with_the_sum(self) -> None:
+        settings = Settings(store=STORE)
+        assert [p.path for p in relation_problems(settings, 127)] == ["grace"]
+        [problem] = relation_problems(settings, 45)
+        assert "= 127 s" in problem.why
+        assert problem.given == "45"
+        assert relation_problems(settings, 128) == []
+
+    def test_workers_are_gone_before_the_lease_is(self) -> None:
+        assert fence_after(Settings(store=STORE)) == 65
+        assert relation_problems(Settings(store=STORE, lease=26.0)) == []
+        assert [p.path for p in relation_problems(Settings(store=STORE, lease=25.0))] == ["lease"]
+
+    def test_other_pairs(self) -> None:
+        crossed = Settings(store=STORE, soft_timeout=60.0, retry_base=20.0, retry_max=5.0)
+        assert [p.path for p in relation_problems(crossed)] == ["soft_timeout", "retry_max"]

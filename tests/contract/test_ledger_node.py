@@ -1,0 +1,127 @@
+"""What a node writes about itself, and what it finds of other nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from ledger_scene import NODE, START, Scene
+
+from supervisor.model import outcome as ended
+from supervisor.store import AutopsyRecord, Orphan, WorkerRecord
+from supervisor.store.schema import audit_log, outbox
+
+AUTOPSY = AutopsyRecord(
+    autopsy_id="autopsy_1",
+    task_id="task_" + "0" * 32,
+    attempt=1,
+    node_id=NODE,
+    pid=100,
+    path="/var/autopsies/1.zip",
+    status="captured",
+    verdict="stalled",
+    diagnosis="lock_deadlock",
+    diagnosis_json='{"threads":2}',
+    created_at=START,
+    bytes=4096,
+    ms=850,
+)
+
+
+def test_a_node_is_written_down_and_ends_once(scene: Scene) -> None:
+    record = scene.register()
+    for seconds, note in ((5, "stopped by SIGTERM"), (9, "again")):
+        with scene.ledger.transaction() as tx:
+            tx.end_node(NODE, START + timedelta(seconds=seconds), note)
+    (view,) = scene.reader.nodes()
+    assert (view.node_id, view.node_name, view.listen, view.ended_at, view.note) == (
+        NODE,
+        "host-1",
+        record.listen,
+        START + timedelta(seconds=5),
+        "stopped by SIGTERM",
+    )
+    assert scene.rows(audit_log, "task_id", "reason", "note") == [
+        (None, "node_started", "host-1 (node_a), pid 7"),
+        (None, "node_ended", "node_a: stopped by SIGTERM"),
+    ]
+
+
+def test_the_latest_record_of_a_worker_stands(scene: Scene) -> None:
+    born = WorkerRecord(
+        worker_id="worker_0", node_id=NODE, pid=100, start_ticks=5000, started_at=START
+    )
+    other = replace(born, worker_id="worker_1", node_id="node_b")
+    ended_worker = replace(born, ended_at=START + timedelta(seconds=9), exit="signal 9")
+    with scene.ledger.transaction() as tx:
+        tx.record_workers([born, other])
+        tx.record_workers([born, ended_worker])
+    assert scene.reader.workers() == [other, ended_worker]  # the living first
+    assert scene.reader.workers(NODE) == [ended_worker]
+
+
+def test_an_autopsy_is_found_by_id_and_by_task(scene: Scene) -> None:
+    later = replace(
+        AUTOPSY, autopsy_id="autopsy_2", task_id=None, created_at=START + timedelta(seconds=1)
+    )
+    with scene.ledger.transaction() as tx:
+        tx.record_autopsy(replace(AUTOPSY, status="partial"))
+        tx.record_autopsy(AUTOPSY)
+        tx.record_autopsy(later)
+    assert scene.reader.autopsies() == [later, AUTOPSY]
+    assert scene.reader.autopsies(AUTOPSY.task_id) == [AUTOPSY]
+    assert scene.reader.autopsy("autopsy_2") == later
+    assert scene.reader.autopsy("autopsy_3") is None
+
+
+def test_orphans_are_the_running_attempts_of_other_nodes(scene: Scene) -> None:
+    record = scene.register()
+    claim = scene.running(timeout=9.0, max_retries=1)
+    scene.submit()
+    mine = scene.claim(node_id="node_b")
+    orphan = Orphan(
+        task_id=claim.task_id,
+        attempt=1,
+        type="greet",
+        queue="default",
+        max_retries=1,
+        mark=None,
+        node_id=NODE,
+        node=record,
+        worker_id="worker_0",
+        pid=100,
+        start_ticks=5000,
+        claimed_at=START,
+        started_at=None,
+        timeout=9.0,
+    )
+    with scene.ledger.looking() as look:
+        assert look.orphans("node_b") == [orphan]
+        assert [each.task_id for each in look.orphans(NODE)] == [mine[0].task_id]
+        assert look.orphans(NODE)[0].node is None  # node_b never registered
+    scene.finish(claim, ended.node_lost("gone", ""))
+    with scene.ledger.looking() as look:
+        assert look.orphans("node_b") == []
+
+
+def test_publishing_deletes_the_events_it_publishes(scene: Scene) -> None:
+    ids = [scene.submit() for _ in range(3)]
+    with scene.ledger.transaction() as tx:
+        assert tx.publish(2) == 2
+    assert scene.rows(outbox, "task_id") == [(ids[2],)]
+    with scene.ledger.transaction() as tx:
+        assert (tx.publish(2), tx.publish(2)) == (1, 0)
+    assert len(scene.claim(5)) == 3  # the row is the truth
+
+
+def test_a_note_moves_nothing(scene: Scene) -> None:
+    claim = scene.running()
+    with scene.ledger.transaction() as tx:
+        tx.note(claim.task_id, 1, reason="stalled", text="no progress for 300 s", now=START)
+    assert scene.trail(claim.task_id)[-1] == (
+        None,
+        None,
+        "supervisor",
+        "stalled",
+        "no progress for 300 s",
+    )

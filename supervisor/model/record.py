@@ -117,6 +117,7 @@ class Ending:
     ended_at: datetime
     usage: dict[str, float] = field(default_factory=dict)
     log_tail: str | None = None
+    type: str = ""
     children: tuple[ChildSpec, ...] = ()
 
 

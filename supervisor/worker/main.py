@@ -51,6 +51,8 @@ EXIT_OK, EXIT_BOOT_FAILED, EXIT_IMPORT_FAILED, EXIT_NODE_GONE = 0, 3, 4, 5
 INTERRUPT_AGAIN_S = 1.0
 #: A task waits this long for the node's answer to a task it submits.
 SUBMIT_ANSWER_S = 30.0
+#: How a body's log records look in its captured output, unless the app set up logging itself.
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 #: Signals whose handlers a body may have changed; put back before the next attempt.
 _WATCHED = (
     signal.SIGALRM,
@@ -115,6 +117,7 @@ class Worker:
         self._on_success: list[str] = []
         self._finished = 0
         self._output_fd = plumbing.output
+        self._output_start = 0
         self._first_rss = 0
         self._baseline: dict[int, object] = {}
         self._threads = 0
@@ -145,11 +148,12 @@ class Worker:
         self._first_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
     def _serve(self) -> str:
+        buffer = memoryview(bytearray(wire.PACKET_MAX_BYTES))
         while True:
-            packet = self._assignments.recv(wire.PACKET_MAX_BYTES)
-            if not packet:
+            size = self._assignments.recv_into(buffer)
+            if not size:
                 return "the node closed the assignments"
-            assign = self._decoder.decode(packet)
+            assign = self._decoder.decode(buffer[:size])
             if isinstance(assign, wire.Stop):
                 return "stopped"
             self._attempt(assign)
@@ -186,7 +190,8 @@ class Worker:
         fds = _open_fds()
         started = mono_ns()
         self._seq = assign.seq
-        self.vitals.begin(assign.seq, started, os.fstat(self._output_fd).st_size)
+        self._output_start = os.fstat(self._output_fd).st_size
+        self.vitals.begin(assign.seq, started, self._output_start)
         cpu = time.process_time()
         end = run_body(self._app, assign, self)
         if os.getpid() != self._pid:
@@ -208,6 +213,7 @@ class Worker:
             how=end.how,
             started_ns=started,
             finished_ns=finished,
+            output_start=self._output_start,
             result_json=end.result_json,
             error_type=end.error_type,
             error=end.error,
@@ -363,6 +369,8 @@ def be_worker(app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> int:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
     _capture_output(plumbing.output)
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     agent.install(plumbing.logs, plumbing.dumps)
     os.environ["SUPERVISOR_WORKER"] = config.worker_id
     try:

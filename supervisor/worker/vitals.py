@@ -8,16 +8,16 @@ are CLOCK_MONOTONIC nanoseconds of this host.
 
 from __future__ import annotations
 
-import fcntl
 import mmap
-import os
 from dataclasses import dataclass
+
+from autopsy.memfd import create_sealed
 
 SIZE = 4096
 NAME = "supervisor-vitals"
 
 _BEATS, _TICKS, _SEQ, _STARTED, _CHANGES, _DONE, _TOTAL, _ACK, _FINISHED, _OUTPUT = range(10)
-_ACK_KIND, _CHANGED = 10, 11
+_ACK_KIND, _CHANGED, _LAST = 10, 11, 12
 
 #: Numbers of the interruptions in the acknowledge word.
 KINDS = ("", "cancel", "soft_timeout", "shutdown")
@@ -25,11 +25,12 @@ KINDS = ("", "cancel", "soft_timeout", "shutdown")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look at a worker's vital signs. `seq` is 0 between attempts."""
+    """One look at a worker's vital signs. `seq` is 0 between attempts; `last_seq` stays."""
 
     beats: int
     ticks: int
     seq: int
+    last_seq: int
     started_ns: int
     progress_changes: int
     progress_done: float
@@ -43,10 +44,7 @@ class Reading:
 
 def create() -> int:
     """Make the shared memory and return its descriptor, sealed against resizing."""
-    fd = os.memfd_create(NAME, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(fd, SIZE)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-    return fd
+    return create_sealed(NAME, SIZE)
 
 
 class Vitals:
@@ -79,6 +77,7 @@ class Vitals:
         words[_CHANGED] = started_ns
         words[_STARTED] = started_ns
         words[_OUTPUT] = output_start
+        words[_LAST] = seq
         words[_SEQ] = seq
 
     def end(self) -> None:
@@ -113,6 +112,7 @@ class Vitals:
             beats=words[_BEATS],
             ticks=words[_TICKS],
             seq=words[_SEQ],
+            last_seq=words[_LAST],
             started_ns=words[_STARTED],
             progress_changes=words[_CHANGES],
             progress_done=floats[_DONE],
@@ -123,7 +123,3 @@ class Vitals:
             finished=words[_FINISHED],
             output_start=words[_OUTPUT],
         )
-
-    def current_seq(self) -> int:
-        """Return the attempt the main thread is in, 0 for none."""
-        return self._words[_SEQ]

@@ -26,7 +26,7 @@ _LENGTH = struct.Struct("<I")
 M = TypeVar("M")
 
 
-class Message(msgspec.Struct, array_like=True, tag=True, frozen=True):
+class Message(msgspec.Struct, array_like=True, tag=True, tag_field="_", frozen=True):
     """A record on the wire; the first element is its class name."""
 
 
@@ -101,6 +101,7 @@ class Finished(Message, frozen=True):
     how: str
     started_ns: int
     finished_ns: int
+    output_start: int
     result_json: str | None = None
     error_type: str | None = None
     error: str | None = None
@@ -152,8 +153,13 @@ class TypeInfo(msgspec.Struct, frozen=True):
     max_retries: int | None = None
     retry_base: float | None = None
     retry_max: float | None = None
+    max_crashes: int | None = None
     progress_timeout: float | None = None
+    cancel_grace: float | None = None
     memory_limit_bytes: int | None = None
+    heartbeat_interval: float | None = None
+    heartbeat_misses: int | None = None
+    cpu_spin_after: float | None = None
 
 
 class Booted(Message, frozen=True):
@@ -203,7 +209,7 @@ class Decoder(Generic[M]):
     def __init__(self, kind: Any) -> None:
         self._decoder = msgspec.msgpack.Decoder(kind)
 
-    def decode(self, data: bytes) -> M:
+    def decode(self, data: bytes | memoryview) -> M:
         """Decode one message."""
         try:
             message: M = self._decoder.decode(data)
@@ -225,7 +231,7 @@ class Stream(Generic[M]):
         self._decoder: Decoder[M] = Decoder(kind)
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[M]:
+    def feed(self, data: bytes | memoryview) -> Iterator[M]:
         """Take bytes as they came and yield every message that is now complete."""
         self._buffer += data
         start = 0

@@ -14,7 +14,6 @@ import asyncio
 import ctypes
 import gc
 import importlib
-import logging
 import os
 import signal
 import socket
@@ -257,5 +256,4 @@ def _become_worker(app: App, line: socket.socket) -> int:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     _leave(_main())

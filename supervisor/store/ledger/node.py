@@ -126,6 +126,11 @@ def _orphan(session: Session, row: Any) -> Orphan:
     )
 
 
+def unended_nodes(session: Session) -> list[NodeRecord]:
+    """Return the nodes whose end nobody has written down, oldest first."""
+    return [node_of(session, row) for row in session.rows(_select_unended)]
+
+
 def node_of(session: Session, row: Any) -> NodeRecord:
     """Return the node of a row of `nodes`."""
     return NodeRecord(
@@ -242,6 +247,11 @@ def _select_marks() -> Ordered:
         ),
         "the_node",
     )
+
+
+def _select_unended() -> Ordered:
+    columns = (column for column in nodes.c if column.name != "note")
+    return ordered(select(*columns).where(nodes.c.ended_at.is_(None)).order_by(nodes.c.started_at))
 
 
 def _select_orphans() -> Ordered:

@@ -46,6 +46,10 @@ class Look:
         """Return the RUNNING attempts of every other node, oldest claim first."""
         return node.orphans(self._session, node_id)
 
+    def unended_nodes(self) -> list[NodeRecord]:
+        """Return the nodes whose end nobody has written down, oldest first."""
+        return node.unended_nodes(self._session)
+
     def next_due(self, queues: Sequence[str] | None, types: Collection[str]) -> datetime | None:
         """Return when the first claimable task is or was due; None when none waits."""
         return claim.next_due(self._session, queues, types)

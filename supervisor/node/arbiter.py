@@ -1,0 +1,174 @@
+"""The loop of a node, one turn at a time: it wires the parts together and decides nothing itself.
+
+Invariants: a turn never blocks and never raises; time is handed in; one step that fails is one
+event and one counter, and the others still run. Everything a turn needs of the outside world comes
+through the pool and the scribe (`node.port`), so a test can live through a day in a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from supervisor.model.record import ProcessIdentity
+from supervisor.node import port
+from supervisor.node.closing import Closing
+from supervisor.node.dispatching import POLL_S, Dispatching
+from supervisor.node.floor import Floor
+from supervisor.node.leaving import Leaving
+from supervisor.node.listening import Listening
+from supervisor.node.mending import Mending
+from supervisor.node.reporting import Health, Reporting
+from supervisor.node.staffing import Staffing
+from supervisor.node.watching import Watching
+from supervisor.telemetry.events import emit
+from supervisor.worker.wire import ChildSubmitted
+
+#: Nothing to wait for by time alone: look around this often anyway.
+IDLE_S = 0.5
+#: While phases, captures or look-ahead are under way.
+BUSY_S = 0.02
+
+
+class Arbiter:
+    """One node's judgement, turn by turn."""
+
+    def __init__(
+        self, floor: Floor, own: ProcessIdentity, app: str, reload: Callable[[], None]
+    ) -> None:
+        self.floor = floor
+        self._reload = reload
+        self._closing = Closing(floor)
+        self._listening = Listening(floor)
+        self._watching = Watching(floor, self._closing)
+        self._dispatching = Dispatching(floor, self._listening, self._closing)
+        self.staffing = Staffing(floor, self._closing, app)
+        self._mending = Mending(floor, own)
+        self._leaving = Leaving(floor, self._closing)
+        self._reporting = Reporting(floor, self.staffing, self._mending)
+        self._planned_s = IDLE_S
+        self._last_turn: float | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the node may exit: it was told to stop and no worker is left."""
+        return bool(self.floor.fatal) or self._leaving.done
+
+    @property
+    def health(self) -> Health:
+        """What /healthz and /readyz answer now."""
+        return self._reporting.health
+
+    def ring(self, kinds: set[str]) -> None:
+        """The bell was rung: for due work, or for a stop wish."""
+        if "due" in kinds:
+            self._dispatching.ring()
+        if "cancel" in kinds:
+            self._mending.hurry_marks()
+
+    def turn(self, now: float) -> float:
+        """Do one turn and return the seconds until the next is wanted at the latest."""
+        self._step(self._mind_the_gap, now)
+        self._step(self._listen, now)
+        self._step(self._watching.probe, now)
+        self._step(self._watching.judge, now)
+        self._step(self._closing.act, now)
+        self._step(self._mending.mend, now)
+        self._step(self._leaving.lead_out, now)
+        self._step(self.staffing.spawn, now)
+        self._step(self._dispatching.take_back_waiting, now)
+        self._step(self._dispatching.dispatch, now)
+        self._step(self._reporting.report, now)
+        self._last_turn = self.floor.clock.mono()
+        self._planned_s = self._pause(now)
+        return self._planned_s
+
+    def _step(self, step: Callable[[float], None], now: float) -> None:
+        try:
+            step(now)
+        except Exception as exc:
+            self.floor.metrics.inc("loop_errors_total")
+            emit("loop.failed", step=step.__qualname__, error=repr(exc), exc_info=True)
+
+    def _mind_the_gap(self, now: float) -> None:
+        if self._last_turn is None:
+            return
+        late = now - self._last_turn - self._planned_s
+        self._reporting.lag(max(0.0, late))
+        self._watching.forgive(late, now)
+
+    def _listen(self, now: float) -> None:
+        for event in self.floor.pool.events():
+            self._hear(event, now)
+        for reply in self.floor.scribe.replies():
+            self._read(reply, now)
+
+    def _hear(self, event: port.PoolEvent, now: float) -> None:
+        floor, staffing = self.floor, self.staffing
+        match event:
+            case port.Signal():
+                self._obey(event.name, now)
+            case port.AppBooted():
+                staffing.booted(event)
+            case port.AppRefused():
+                staffing.refused(event)
+            case port.ZygoteLost():
+                staffing.zygote_lost(event, now)
+            case port.Captured():
+                self._listening.captured(floor.slots.get(event.worker_id), event)
+            case port.Born() if (slot := floor.slots.get(event.worker_id)) is not None:
+                staffing.born(slot, event.pid)
+            case port.BirthFailed() if (slot := floor.slots.get(event.worker_id)) is not None:
+                staffing.birth_failed(slot, event.why, now)
+            case port.Said() if (slot := floor.slots.get(event.worker_id)) is not None:
+                self._listening.said(slot, event.message, now)
+            case port.Exited() if (slot := floor.slots.get(event.worker_id)) is not None:
+                staffing.died(slot, now)
+                self._closing.gone(slot.worker_id)
+                self._listening.exited(slot, event)
+
+    def _read(self, reply: port.Reply, now: float) -> None:
+        floor = self.floor
+        match reply:
+            case port.Claimed():
+                self._dispatching.accept(reply, now)
+            case port.EndingsWritten():
+                self._reporting.endings(reply)
+            case port.MarksRead():
+                self._watching.mark(tuple(reply.marks), now)
+            case port.OrphansRead():
+                self._mending.sweep(tuple(reply.orphans), now)
+            case port.CountsRead():
+                self._mending.counts(reply)
+            case port.ChildAnswer():
+                done = reply.submitted
+                answer = ChildSubmitted(
+                    reply.request,
+                    done.task_id if done else "",
+                    bool(done and done.created),
+                    reply.refused,
+                )
+                floor.pool.send(reply.worker_id, answer)
+                self._dispatching.ring()
+            case port.StoreAway() | port.StoreBack() | port.StoreGone():
+                self._reporting.store(reply, now)
+
+    def _obey(self, name: str, now: float) -> None:
+        emit("signal.received", signal=name)
+        if name == "SIGHUP":
+            self._reload()
+        else:
+            self._leaving.stop(f"received {name}", now)
+
+    def _pause(self, now: float) -> float:
+        """Return how long nothing needs us by time alone."""
+        floor = self.floor
+        wait = min(IDLE_S, self._watching.next_deadline() - now)
+        if floor.types and floor.stopping is None:
+            wait = min(wait, POLL_S)
+        changing = any(
+            slot.farewell is not None or slot.ready_at is None for slot in floor.slots.values()
+        )
+        wished = any(attempt.mark is not None for _, attempt in floor.attempts())
+        if changing or wished or self._dispatching.holds_look_ahead():
+            wait = min(wait, BUSY_S)
+        return max(0.0, wait)

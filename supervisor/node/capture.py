@@ -1,0 +1,192 @@
+"""Autopsies as processes: started, listened to, and never waited for.
+
+Secret kept here: the command line of the autopsy program, its deadline, and the bundle of last
+resort: if the full capture does not end in its share of the budget, it is killed and a second run
+writes only the facts that the node itself knows. Answers come as `Captured`, always.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from supervisor.clock import Clock
+from supervisor.node import process
+from supervisor.node.ear import Ear
+from supervisor.node.port import Captured, Facts
+
+#: Captures at once: they compete for the cores that the healthy tasks need.
+AT_ONCE = 4
+#: Kept back from the budget for the bundle of last resort.
+LAST_RESORT_S = 2.0
+#: What the program may need beyond its own budget to close the bundle.
+CLOSING_S = 0.5
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A capture that is asked for and perhaps running."""
+
+    worker_id: str
+    pid: int
+    born: int
+    facts: Facts
+    out: Path
+    deadline: float
+    running: subprocess.Popen[bytes] | None = None
+    killed_at: float = 0.0
+    facts_only: bool = False
+    heard: bytearray = field(default_factory=bytearray)
+
+
+class Captures:
+    """All autopsies of a node."""
+
+    def __init__(
+        self, directory: Path, clock: Clock, ear: Ear, done: Callable[[Captured], None]
+    ) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._ear = ear
+        self._done = done
+        self._waiting: deque[_Wanted] = deque()
+        self._running: list[_Wanted] = []
+
+    def start(self, worker_id: str, pid: int, born: int, facts: Facts, budget_s: float) -> None:
+        """Take evidence of this process; the answer comes within the budget."""
+        out = self._directory / f"{facts.values.get('name', worker_id)}.zip"
+        deadline = self._clock.mono() + budget_s
+        self._waiting.append(_Wanted(worker_id, pid, born, facts, out, deadline))
+        self.turn()
+
+    def pids(self) -> set[int]:
+        """Return the pids of the programs that run now."""
+        return {wanted.running.pid for wanted in self._running if wanted.running}
+
+    def turn(self) -> None:
+        """Start what may start, end what is late, answer what is over."""
+        now = self._clock.mono()
+        for wanted in list(self._running):
+            if wanted.running is not None and wanted.running.poll() is not None:
+                self._finish(wanted)
+            elif now >= wanted.killed_at:
+                self._give_up(wanted)
+        while self._waiting and len(self._running) < AT_ONCE:
+            self._begin(self._waiting.popleft())
+        for wanted in [w for w in self._waiting if now >= w.deadline - LAST_RESORT_S]:
+            self._waiting.remove(wanted)
+            self._begin(wanted, facts_only=True)
+
+    def next_deadline(self) -> float | None:
+        """Return the moment at which `turn` must be called again at the latest."""
+        moments = [wanted.killed_at for wanted in self._running]
+        moments += [wanted.deadline - LAST_RESORT_S for wanted in self._waiting]
+        return min(moments, default=None)
+
+    def _begin(self, wanted: _Wanted, *, facts_only: bool = False) -> None:
+        now = self._clock.mono()
+        wanted.facts_only = facts_only
+        wanted.killed_at = wanted.deadline if facts_only else wanted.deadline - LAST_RESORT_S
+        budget = max(0.2, wanted.killed_at - now - CLOSING_S)
+        command = [
+            *(sys.executable, "-m", "autopsy", "capture", str(wanted.pid)),
+            *("--start-ticks", str(wanted.born), "--out", str(wanted.out)),
+            *("--budget", f"{budget:.2f}", "--facts", "-"),
+        ]
+        if facts_only:
+            command.append("--facts-only")
+        wanted.heard.clear()
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            wanted.running = process.start_tool(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        except OSError as exc:
+            self._done(_failed(wanted, f"the autopsy program could not start: {exc}"))
+            return
+        self._running.append(wanted)
+        self._feed(wanted)
+
+    def _feed(self, wanted: _Wanted) -> None:
+        running = wanted.running
+        if running is None or running.stdin is None or running.stdout is None:
+            return
+        text = json.dumps(wanted.facts.values, default=str).encode()
+        try:
+            os.set_blocking(running.stdin.fileno(), False)
+            running.stdin.write(text)  # a pipe holds 64 KiB; the facts are a few
+            running.stdin.close()
+        except (BrokenPipeError, BlockingIOError):
+            pass  # it died or does not read: the deadline and the bundle of last resort follow
+        os.set_blocking(running.stdout.fileno(), False)
+        self._ear.listen(running.stdout.fileno(), lambda: self._hear(wanted))
+
+    def _hear(self, wanted: _Wanted) -> None:
+        running = wanted.running
+        if running is None or running.stdout is None:
+            return
+        data = running.stdout.read()
+        if data:
+            wanted.heard += data
+        elif data == b"":
+            self._ear.forget(running.stdout.fileno())
+
+    def _give_up(self, wanted: _Wanted) -> None:
+        facts_only = wanted.facts_only
+        if wanted.running is not None:
+            process.end_group(wanted.running)
+        self._close(wanted)
+        if facts_only:
+            self._done(_failed(wanted, "the autopsy program did not end in time"))
+        else:
+            self._begin(wanted, facts_only=True)
+
+    def _finish(self, wanted: _Wanted) -> None:
+        self._hear(wanted)
+        code = wanted.running.returncode if wanted.running else None
+        self._close(wanted)
+        try:
+            answer: dict[str, Any] = json.loads(bytes(wanted.heard))
+            captured = Captured(
+                worker_id=wanted.worker_id,
+                facts=wanted.facts,
+                path=str(answer["path"]),
+                status=str(answer["status"]),
+                diagnosis=list(answer["diagnosis"]),
+                ms=float(answer["ms"]),
+                size_bytes=int(answer["bytes"]),
+                why=_missing(answer),
+            )
+        except (ValueError, KeyError, TypeError):
+            if not wanted.facts_only:
+                self._begin(wanted, facts_only=True)
+                return
+            captured = _failed(wanted, f"the autopsy program exited with code {code}")
+        self._done(captured)
+
+    def _close(self, wanted: _Wanted) -> None:
+        self._running.remove(wanted)
+        running, wanted.running = wanted.running, None
+        if running is None:
+            return
+        running.poll()  # one that was just killed is reaped as a stranger if not here
+        for stream in (running.stdin, running.stdout):
+            if stream is not None and not stream.closed:
+                self._ear.forget(stream.fileno())
+                stream.close()
+
+
+def _missing(answer: dict[str, Any]) -> str:
+    sections: dict[str, str] = answer.get("sections", {})
+    return ", ".join(f"{name}: {status}" for name, status in sections.items() if status != "ok")
+
+
+def _failed(wanted: _Wanted, why: str) -> Captured:
+    return Captured(wanted.worker_id, wanted.facts, "", "failed", [], 0.0, 0, why)

@@ -1,0 +1,199 @@
+"""Taking workers out of service: for a verdict, at a stop, or because they leave by themselves.
+
+Secret kept here: the order of things on the way out (model.termination has the phases), and that a
+bundle exists before any kill. Nothing waits: each turn moves every worker on as far as it may go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from supervisor.model import outcome as ended
+from supervisor.model.health import Code, Signs, Verdict
+from supervisor.model.termination import Budgets, Farewell, Phase
+from supervisor.node.floor import Attempt, Floor, Slot
+from supervisor.node.port import Facts
+from supervisor.telemetry.events import emit
+from supervisor.worker.wire import Interrupt
+
+#: A tree that does not die at once (forks, uninterruptible waits) is signalled again this often.
+KILL_AGAIN_S = 1.0
+
+
+class Closing:
+    """Moves workers through their farewell."""
+
+    def __init__(self, floor: Floor) -> None:
+        self._floor = floor
+        self._killed_at: dict[str, float] = {}
+
+    def _budgets(self) -> Budgets:
+        settings = self._floor.settings
+        return Budgets(
+            drain=settings.drain_budget,
+            checkpoint=settings.checkpoint_budget,
+            release=settings.release_budget,
+            exit=settings.exit_budget,
+            capture=settings.autopsy_budget,
+        )
+
+    # -- reasons to go ------------------------------------------------------------------------------
+
+    def doom(self, slot: Slot, attempt: Attempt, verdict: Verdict, now: float) -> None:
+        """Decide that this attempt's process ends: evidence first, then the kill."""
+        self.give_back_unread(slot, f"its worker is killed: {verdict.code}")
+        slot.doomed = (attempt, verdict)
+        slot.farewell = Farewell(phase=Phase.CAPTURE, since=now)
+        if verdict.code is Code.CANCELED:
+            claim = attempt.claim
+            emit("cancel.forced", task_id=claim.task_id, attempt=claim.attempt, type=claim.type)
+        self._capture(slot, attempt, verdict)
+
+    def examine(self, slot: Slot, attempt: Attempt, verdict: Verdict, now: float) -> None:
+        """Take evidence of an attempt and let it live (diagnostic mode)."""
+        self._floor.pool.capture(
+            slot.worker_id,
+            self._facts(slot, attempt, verdict),
+            self._floor.settings.autopsy_budget,
+        )
+
+    def dismiss(self, slot: Slot, now: float) -> None:
+        """Let a worker go in order: no new work, then the phases."""
+        if slot.farewell is None:
+            self.give_back_unread(slot, "its worker is taken out of service")
+            self._floor.pool.stop_after(slot.worker_id)
+            slot.farewell = Farewell(phase=Phase.DRAIN, since=now)
+
+    def hasten(self, slot: Slot, now: float, *, kill: bool) -> None:
+        """Cut the present phase short; with `kill` go straight to the evidence and the kill."""
+        self.dismiss(slot, now)
+        farewell = slot.farewell
+        if kill and farewell is not None and farewell.phase not in (Phase.CAPTURE, Phase.KILL):
+            self._enter(slot, farewell, Phase.CAPTURE, now)
+
+    def give_back_unread(self, slot: Slot, why: str) -> None:
+        """Withdraw what the worker has not read; those attempts go back to the queue."""
+        for seq in self._floor.pool.take_back(slot.worker_id):
+            attempt = slot.attempts.get(seq)
+            if attempt is not None:
+                self._floor.end(slot, attempt, ended.never_started(why))
+
+    # -- one turn -----------------------------------------------------------------------------------
+
+    def act(self, now: float) -> None:
+        """Move every worker on its way out as far as it may go now."""
+        for slot in list(self._floor.slots.values()):
+            if slot.leaving and slot.farewell is None:
+                self.give_back_unread(slot, f"its worker left: {slot.leaving}")
+                slot.farewell = Farewell(phase=Phase.RELEASE, since=now)
+            if slot.farewell is not None:
+                self._move(slot, slot.farewell, now)
+
+    def _move(self, slot: Slot, farewell: Farewell, now: float) -> None:
+        current = slot.current
+        if farewell.phase is Phase.KILL:
+            self._kill(slot, now)
+            return
+        if farewell.phase is Phase.CAPTURE and slot.bundle_ready:
+            self._enter(slot, farewell, Phase.KILL, now)
+            return
+        phase = farewell.next(
+            self._budgets(), now, unread=False, in_body=current is not None
+        )
+        if phase is not None:
+            self._enter(slot, farewell, phase, now)
+
+    def _enter(self, slot: Slot, farewell: Farewell, phase: Phase, now: float) -> None:
+        slot.farewell = farewell.enter(phase, now)
+        pool, current = self._floor.pool, slot.current
+        match phase:
+            case Phase.CHECKPOINT if current is not None:
+                text = "the node is stopping: save a checkpoint and leave"
+                pool.send(slot.worker_id, Interrupt(current.seq, "shutdown", text))
+            case Phase.EXIT:
+                pool.terminate(slot.worker_id)
+            case Phase.CAPTURE:
+                self._capture(slot, current, None)
+            case Phase.KILL:
+                self._kill(slot, now)
+
+    def _kill(self, slot: Slot, now: float) -> None:
+        last = self._killed_at.get(slot.worker_id)
+        if last is not None and now - last < KILL_AGAIN_S:
+            return
+        self._killed_at[slot.worker_id] = now
+        below = self._floor.pool.kill_tree(slot.worker_id)
+        if last is not None:
+            return
+        verdict = slot.doomed[1].code if slot.doomed else "shutdown"
+        self._floor.metrics.inc("kills_total", verdict=verdict)
+        emit(
+            "worker.killed",
+            worker_id=slot.worker_id, pid=slot.pid, verdict=verdict, processes=below + 1,
+        )  # fmt: skip
+
+    def gone(self, worker_id: str) -> None:
+        """A worker was reaped: forget what was kept of its end."""
+        self._killed_at.pop(worker_id, None)
+
+    # -- evidence -----------------------------------------------------------------------------------
+
+    def _capture(self, slot: Slot, attempt: Attempt | None, verdict: Verdict | None) -> None:
+        slot.bundle_ready = False
+        self._floor.pool.capture(
+            slot.worker_id,
+            self._facts(slot, attempt, verdict),
+            self._floor.settings.autopsy_budget,
+        )
+
+    def _facts(self, slot: Slot, attempt: Attempt | None, verdict: Verdict | None) -> Facts:
+        values: dict[str, Any] = {
+            "why": verdict.why if verdict else "did not leave when the node stopped",
+            "verdict": verdict.code if verdict else "shutdown",
+            "node_id": self._floor.node_id,
+            "worker_id": slot.worker_id,
+            "pid": slot.pid,
+            "captured_at": self._floor.clock.now().isoformat(),
+        }
+        if attempt is None:
+            return Facts({"name": slot.worker_id, **values})
+        code = verdict.code if verdict else "shutdown"
+        values |= {
+            "name": f"{attempt.name}-{code}",
+            **_of_claim(attempt),
+            "limits": {
+                "timeout_s": attempt.limits.timeout,
+                "soft_timeout_s": attempt.limits.soft_timeout,
+                "cancel_grace_s": attempt.limits.cancel_grace,
+                "memory_limit_bytes": attempt.limits.memory_limit_bytes,
+            },
+            "looks": [_look(signs, attempt.started_at or 0.0) for signs in attempt.looks],
+        }
+        if attempt.mark is not None:
+            mark = attempt.mark
+            values["stop_wish"] = {"kind": mark.kind, "by": mark.by, "reason": mark.reason}
+        return Facts(values)
+
+
+def _of_claim(attempt: Attempt) -> dict[str, Any]:
+    claim = attempt.claim
+    return {
+        "task_id": claim.task_id,
+        "attempt": claim.attempt,
+        "type": claim.type,
+        "queue": claim.queue,
+        "submitted_by": claim.submitted_by,
+        "retry_count": claim.retry_count,
+    }
+
+
+def _look(signs: Signs, started_at: float) -> dict[str, Any]:
+    return {
+        "age_s": round(signs.at - started_at, 3),
+        "beats": signs.beats,
+        "progress_done": signs.progress_done,
+        "progress_changes": signs.progress_changes,
+        "rss_bytes": signs.rss_bytes,
+        "cpu_s": signs.cpu_s,
+        "proc_state": signs.proc_state,
+    }

@@ -1,0 +1,139 @@
+"""Claiming work for free places, handing it to workers, and taking back what waits too long.
+
+Secret kept here: when to claim and how many. A worker holds one attempt; a few more only while the
+measured duration of the types in play keeps them within 50 ms, and then they can still be taken
+back or canceled. Claims go out one batch at a time, so that batches grow under load.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from supervisor.model import outcome as ended
+from supervisor.model.record import Claim, Owner
+from supervisor.model.spawning import LOOK_AHEAD_S, look_ahead
+from supervisor.node import port
+from supervisor.node.closing import Closing
+from supervisor.node.floor import Attempt, Floor, Slot
+from supervisor.node.listening import Listening
+from supervisor.worker.wire import Assign
+
+#: The bell is what starts a claim; this poll only covers a bell that was not heard.
+POLL_S = 0.05
+
+
+class Dispatching:
+    """Claims and assignments."""
+
+    def __init__(self, floor: Floor, listening: Listening, closing: Closing) -> None:
+        self._floor = floor
+        self._listening = listening
+        self._closing = closing
+        self._seq = 0
+        self._outstanding = False
+        self._hungry = True
+        self._polled_at = float("-inf")
+        self._due_at: datetime | None = None
+        self._in_play: set[str] = set()
+
+    def ring(self) -> None:
+        """Somebody says that there may be work."""
+        self._hungry = True
+
+    def dispatch(self, now: float) -> None:
+        """Claim for the free places if there may be work for them."""
+        floor = self._floor
+        floor.flush_endings()  # first: an ending and the next claim then share one commit
+        if self._outstanding or not self._may_claim():
+            return
+        if not self._hungry and now - self._polled_at < POLL_S and not self._is_due():
+            return
+        owners = self._free_places()
+        if not owners:
+            return
+        self._outstanding, self._hungry, self._polled_at = True, False, now
+        queues = floor.settings.queues or None
+        floor.scribe.ask(port.ClaimFor(owners, tuple(floor.types), queues))
+
+    def _may_claim(self) -> bool:
+        floor = self._floor
+        return floor.stopping is None and not floor.store_away and bool(floor.types)
+
+    def _is_due(self) -> bool:
+        return self._due_at is not None and self._floor.clock.now() >= self._due_at
+
+    def _free_places(self) -> list[Owner]:
+        """Offer places round robin, so that every worker gets its first before any its second."""
+        floor = self._floor
+        ahead = look_ahead([self._listening.durations.get(kind) for kind in self._in_play])
+        slots = [s for s in floor.slots.values() if s.can_take_work and not s.retiring]
+        rooms = [(slot, ahead - len(slot.attempts) - slot.promised) for slot in slots]
+        if ahead > 1 and sum(max(0, room) for _, room in rooms) < len(slots) * ahead // 2:
+            if all(slot.attempts for slot in slots):
+                return []  # wait until half is used up: larger batches, fewer commits
+        owners: list[Owner] = []
+        for level in range(ahead):
+            for slot, room in rooms:
+                if level < room:
+                    slot.promised += 1
+                    owners.append(Owner(slot.worker_id, slot.pid, slot.start_ticks))
+        return owners
+
+    def accept(self, claimed: port.Claimed, now: float) -> None:
+        """Take in what was claimed and hand it out."""
+        floor = self._floor
+        self._outstanding = False
+        self._due_at = claimed.next_due
+        for owner in claimed.asked:
+            if (slot := floor.slots.get(owner.worker_id)) is not None:
+                slot.promised = max(0, slot.promised - 1)
+        if claimed.claims:
+            self._hungry = True  # there may be more where these came from
+            self._in_play = {claim.type for claim in claimed.claims}
+        for claim in claimed.claims:
+            self._assign(claim, now)
+
+    def _assign(self, claim: Claim, now: float) -> None:
+        floor = self._floor
+        self._seq += 1
+        slot = floor.slots.get(claim.worker_id)
+        attempt = Attempt(self._seq, claim, floor.limits_of(claim), claim.worker_id, now)
+        waited = (claim.claimed_at - claim.run_after).total_seconds()
+        floor.metrics.observe("queue_wait_seconds", max(0.0, waited), queue=claim.queue)
+        if slot is None:
+            slot = Slot(claim.worker_id, 0, "gone", now)
+            floor.end(slot, attempt, ended.never_started("its worker was gone"))
+            return
+        slot.attempts[attempt.seq] = attempt
+        if not slot.can_take_work or not floor.pool.assign(slot.worker_id, _packet(attempt)):
+            floor.end(slot, attempt, ended.never_started("its worker could not take it"))
+
+    def take_back_waiting(self, now: float) -> None:
+        """Withdraw look-ahead that waits behind an attempt longer than it was allowed to."""
+        for slot in self._floor.slots.values():
+            if len(slot.attempts) < 2 or slot.farewell is not None:
+                continue
+            waiting = [a for a in slot.attempts.values() if a.started_at is None]
+            current = slot.current
+            stuck_s = now - current.started_at if current and current.started_at else 0.0
+            if waiting and stuck_s > LOOK_AHEAD_S and now - waiting[0].sent_at > LOOK_AHEAD_S:
+                self._closing.give_back_unread(slot, "waited too long behind another attempt")
+
+    def holds_look_ahead(self) -> bool:
+        """Whether any worker has more than the one attempt it runs."""
+        return any(len(slot.attempts) > 1 for slot in self._floor.slots.values())
+
+
+def _packet(attempt: Attempt) -> Assign:
+    claim = attempt.claim
+    return Assign(
+        seq=attempt.seq,
+        task_id=claim.task_id,
+        attempt=claim.attempt,
+        type=claim.type,
+        params_json=claim.params_json,
+        timeout=attempt.limits.timeout,
+        checkpoint_json=claim.checkpoint_json,
+        submitted_by=claim.submitted_by,
+        dedup_key=claim.dedup_key,
+    )

@@ -1,0 +1,235 @@
+"""What the parts of the arbiter share: workers, attempts, settings, and the two ports.
+
+Only the main thread touches it. `Slot` is a worker as the arbiter sees it, `Attempt` one run on it;
+both are forgotten when they end, so nothing here grows with the number of tasks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from supervisor.clock import Clock
+from supervisor.model.health import Action, Host, Limits, Pulse, Rules, Signs, Verdict
+from supervisor.model.outcome import Outcome, StopMark
+from supervisor.model.record import ChildSpec, Claim, Ending
+from supervisor.model.states import REQUEUE_REASONS
+from supervisor.model.termination import Farewell
+from supervisor.node.port import Finish, Pool, Scribe
+from supervisor.settings import Settings, TaskLimits, TaskOptions
+from supervisor.telemetry.metrics import Metrics
+from supervisor.worker.wire import TypeInfo
+
+#: Looks kept for the autopsy: what the probes saw lately.
+LOOKS_KEPT = 60
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One run of a task, from its assignment to its ending. Times are monotonic seconds."""
+
+    seq: int
+    claim: Claim
+    limits: TaskLimits
+    worker_id: str
+    sent_at: float
+    started_at: float | None = None
+    output_start: int = 0
+    begin_noted: bool = False
+    moved_s: float = 0.0
+    pulse: Pulse | None = None
+    looks: deque[Signs] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
+    examined_at: float = float("-inf")
+    soft_told: bool = False
+    mark: StopMark | None = None
+    mark_heard_at: float = 0.0
+    delivered: bool = False
+    acknowledged: bool = False
+    acted_on: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """The attempt as file names and log lines show it."""
+        return f"{self.claim.task_id}-{self.claim.attempt}"
+
+    def limits_at(self) -> Limits:
+        """Return when this attempt has used up what it was given."""
+        started = self.started_at if self.started_at is not None else float("inf")
+        cancel_at = None
+        if self.mark is not None:
+            cancel_at = self.mark_heard_at + self.limits.cancel_grace
+        return Limits(timeout_at=started + self.limits.timeout + self.moved_s, cancel_at=cancel_at)
+
+    def soft_at(self) -> float:
+        """Return when it is told that its time is nearly up."""
+        started = self.started_at if self.started_at is not None else float("inf")
+        return started + self.limits.soft_timeout + self.moved_s
+
+    def shift(self, gap_s: float) -> None:
+        """Move its deadlines by a time in which nobody could look."""
+        self.moved_s += gap_s
+        self.mark_heard_at += gap_s
+        if self.pulse is not None:
+            self.pulse = self.pulse.shifted(gap_s)
+
+
+@dataclass(slots=True)
+class Slot:
+    """A worker as the arbiter sees it."""
+
+    worker_id: str
+    generation: int
+    reason: str
+    asked_at: float
+    pid: int = 0
+    start_ticks: int = 0
+    ready_at: float | None = None
+    promised: int = 0
+    attempts: dict[int, Attempt] = field(default_factory=dict)
+    retiring: bool = False
+    leaving: str = ""
+    farewell: Farewell | None = None
+    doomed: tuple[Attempt, Verdict] | None = None
+    bundle_ready: bool = False
+
+    @property
+    def current(self) -> Attempt | None:
+        """The attempt in its body, if one is known to have started."""
+        for attempt in self.attempts.values():
+            return attempt if attempt.started_at is not None else None
+        return None
+
+    @property
+    def can_take_work(self) -> bool:
+        """Whether assignments may be put in its queue."""
+        return self.ready_at is not None and not self.leaving and self.farewell is None
+
+
+@dataclass(slots=True)
+class Stopping:
+    """The node's own way out: since when, and how urgent."""
+
+    since: float
+    why: str
+    hurry: int = 0
+
+
+@dataclass(slots=True)
+class Floor:
+    """The shared state of one node."""
+
+    node_id: str
+    settings: Settings
+    clock: Clock
+    pool: Pool
+    scribe: Scribe
+    metrics: Metrics
+    slots: dict[str, Slot] = field(default_factory=dict)
+    types: dict[str, TypeInfo] = field(default_factory=dict)
+    options: dict[str, TaskOptions] = field(default_factory=dict)
+    generation: int = 1
+    booted_generation: int = 0
+    stopping: Stopping | None = None
+    store_away: str = ""
+    host: Host = field(default_factory=Host)
+    last_gap_at: float | None = None
+    fatal: str = ""
+    endings: list[Ending] = field(default_factory=list)
+
+    def attempts(self) -> Iterator[tuple[Slot, Attempt]]:
+        """Yield every attempt with its worker."""
+        for slot in self.slots.values():
+            for attempt in slot.attempts.values():
+                yield slot, attempt
+
+    def limits_of(self, claim: Claim) -> TaskLimits:
+        """Return the effective limits of a task: task > type > queue > settings."""
+        return self.settings.for_task(
+            claim.type,
+            claim.queue,
+            self.options.get(claim.type),
+            timeout=claim.timeout,
+            soft_timeout=claim.soft_timeout,
+            max_retries=claim.max_retries,
+        )
+
+    def rules_of(self, attempt: Attempt) -> Rules:
+        """Return the thresholds the attempt is judged by."""
+        limits, settings = attempt.limits, self.settings
+        return Rules(
+            heartbeat_s=limits.heartbeat_interval * limits.heartbeat_misses,
+            progress_s=limits.stall_after,
+            progress_is_limit=limits.progress_timeout is not None,
+            spin_s=limits.cpu_spin_after,
+            memory_bytes=limits.memory_limit_bytes,
+            on_heartbeat_lost=Action(settings.on_heartbeat_lost),
+            on_stalled=Action(settings.on_stalled),
+            on_cpu_spin=Action(settings.on_cpu_spin),
+            on_memory=Action(settings.on_memory),
+        )
+
+    def wall(self, mono: float) -> datetime:
+        """Return the wall-clock time of a monotonic moment."""
+        return self.clock.now() - timedelta(seconds=self.clock.mono() - mono)
+
+    def end(
+        self,
+        slot: Slot,
+        attempt: Attempt,
+        outcome: Outcome,
+        *,
+        usage: dict[str, float] | None = None,
+        ended_at: float | None = None,
+        children: tuple[str, ...] = (),
+    ) -> None:
+        """Take an attempt off its worker and put its ending down for this turn's commit."""
+        slot.attempts.pop(attempt.seq, None)
+        limits = attempt.limits
+        ended_mono = self.clock.mono() if ended_at is None else ended_at
+        started = attempt.started_at
+        tail = None
+        if outcome.result_json is None and started is not None:
+            tail = self.pool.output_tail(slot.worker_id, attempt.output_start)
+        self.endings.append(
+            Ending(
+                task_id=attempt.claim.task_id,
+                attempt=attempt.claim.attempt,
+                outcome=outcome,
+                policy=limits.policy,
+                started_at=None if started is None else self.wall(started),
+                ended_at=self.wall(ended_mono),
+                usage=usage or {},
+                log_tail=tail,
+                type=attempt.claim.type,
+                children=_specs(children),
+            )
+        )
+        duration = 0.0 if started is None else ended_mono - started
+        self.observe_end(attempt, outcome, duration)
+
+    def observe_end(self, attempt: Attempt, outcome: Outcome, duration_s: float) -> None:
+        """Count an ending in the metrics."""
+        labels = {"type": attempt.claim.type, "outcome": metric_outcome(outcome)}
+        self.metrics.inc("tasks_finished_total", **labels)
+        if attempt.started_at is not None:
+            self.metrics.observe("running_duration_seconds", duration_s, **labels)
+        if attempt.mark is not None:
+            latency = self.clock.mono() - attempt.mark_heard_at
+            self.metrics.observe("cancel_latency_seconds", latency)
+
+    def flush_endings(self) -> None:
+        """Hand this turn's endings to the scribe as one request."""
+        if self.endings:
+            self.scribe.ask(Finish(tuple(self.endings)))
+            self.endings = []
+
+
+def metric_outcome(outcome: Outcome) -> str:
+    """Return the outcome label of the metrics."""
+    return "requeued" if outcome.reason in REQUEUE_REASONS else str(outcome.state).lower()
+
+
+def _specs(children: tuple[str, ...]) -> tuple[ChildSpec, ...]:
+    return tuple(ChildSpec(raw) for raw in children)

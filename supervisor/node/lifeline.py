@@ -1,0 +1,126 @@
+"""One worker's descriptors on the node's side: assignments, control, vital signs, logs, output.
+
+Secret kept here: which end is whose and when each is closed. The read end of the assignments stays
+open here too, so that what the worker has not read can be taken back even if it is stopped; what it
+printed is read with pread and never mapped, since the worker may shrink its own output.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+
+from autopsy.memfd import DUMP, OUTPUT, create_appended
+from autopsy.ring import create_log_ring
+from supervisor.node import process
+from supervisor.worker import vitals, wire
+from supervisor.worker.main import Plumbing
+from supervisor.worker.vitals import Vitals
+
+#: Output kept beyond the reported tail before its memory is given back.
+OUTPUT_SLACK_BYTES = 1024 * 1024
+
+
+class Lifeline:
+    """The node's half of what ties it to a worker."""
+
+    def __init__(self, log_records: int, tail_bytes: int) -> None:
+        self._tail_bytes = tail_bytes
+        self._assign, self._assign_theirs = process.assignment_pair()
+        self.control, self._control_theirs = socket.socketpair()
+        self.control.setblocking(False)
+        self._vitals_fd = vitals.create()
+        self.vitals = Vitals(self._vitals_fd)
+        self._log_fd = create_log_ring(log_records)
+        self._dump_fd = create_appended(DUMP)
+        self._output_fd = create_appended(OUTPUT)
+        self._stream: wire.Stream[wire.FromWorker] = wire.Stream(wire.FromWorker)
+        self._unread: wire.Decoder[wire.Assignment] = wire.Decoder(wire.Assignment)
+        self._punched = 0
+
+    def gifts(self) -> tuple[int, ...]:
+        """Return the descriptors a worker is born with, in the order of `Plumbing`."""
+        return Plumbing(
+            assignments=self._assign_theirs.fileno(),
+            control=self._control_theirs.fileno(),
+            vitals=self._vitals_fd,
+            logs=self._log_fd,
+            output=self._output_fd,
+            dumps=self._dump_fd,
+        )
+
+    def given(self) -> None:
+        """Close what only the worker needs, once it has been sent."""
+        self._control_theirs.close()
+        os.close(self._vitals_fd)
+
+    def close(self) -> None:
+        """Close everything on our side."""
+        self._assign.close()
+        self._assign_theirs.close()
+        self.control.close()
+        self.vitals.close()
+        for fd in (self._log_fd, self._dump_fd, self._output_fd):
+            os.close(fd)
+
+    # -- assignments --------------------------------------------------------------------------------
+
+    def assign(self, message: wire.Assignment) -> bool:
+        """Put one packet in the worker's queue; False if there is no room."""
+        try:
+            self._assign.send(wire.encode(message))
+        except BlockingIOError:
+            return False
+        return True
+
+    def take_back(self) -> list[int]:
+        """Withdraw what has not been read; return the numbers of the attempts."""
+        seqs = []
+        with suppress(BlockingIOError):
+            while data := self._assign_theirs.recv(wire.PACKET_MAX_BYTES, socket.MSG_DONTWAIT):
+                message = self._unread.decode(data)
+                if isinstance(message, wire.Assign):
+                    seqs.append(message.seq)
+        return seqs
+
+    # -- control ------------------------------------------------------------------------------------
+
+    def send(self, message: wire.FromNode) -> bool:
+        """Send a control message; False if the worker does not take it now."""
+        data = wire.frame(message)
+        try:
+            return self.control.send(data) == len(data)
+        except (BlockingIOError, BrokenPipeError, ConnectionResetError):
+            return False
+
+    def hear(self, buffer: bytearray) -> Iterator[wire.FromWorker]:
+        """Yield the messages that have arrived.
+
+        Raises: EOFError when the worker has closed its end; WireBroken on junk.
+        """
+        try:
+            size = self.control.recv_into(buffer)
+        except (BlockingIOError, ConnectionResetError):
+            return
+        if not size:
+            raise EOFError
+        yield from self._stream.feed(memoryview(buffer)[:size])
+
+    # -- output -------------------------------------------------------------------------------------
+
+    def output_tail(self, start: int) -> str:
+        """Return the end of what was printed since this offset, marked where it was cut."""
+        end = os.fstat(self._output_fd).st_size
+        begin = max(start, end - self._tail_bytes, self._punched)
+        text = os.pread(self._output_fd, max(0, end - begin), begin).decode("utf-8", "replace")
+        cut = begin - start
+        return (f"[… {cut} bytes of earlier output dropped …]\n" if cut > 0 else "") + text
+
+    def trim(self) -> None:
+        """Give back the memory of output that is older than any tail."""
+        keep_from = os.fstat(self._output_fd).st_size - self._tail_bytes
+        if keep_from - self._punched >= OUTPUT_SLACK_BYTES:
+            process.punch(self._output_fd, keep_from)
+            self._punched = keep_from

@@ -1,0 +1,212 @@
+"""What the node hears, turned into facts: messages of workers, deaths, answers of the scribe.
+
+Secret kept here: what each message means for an attempt, and whose fault a death was. A worker's
+report decides its attempt; without a report the reap does.
+"""
+
+from __future__ import annotations
+
+from supervisor.model import outcome as ended
+from supervisor.model.health import Code
+from supervisor.model.outcome import Outcome
+from supervisor.model.states import Reason, State
+from supervisor.model.termination import Phase
+from supervisor.node import port
+from supervisor.node.floor import Attempt, Floor, Slot
+from supervisor.node.port import Note
+from supervisor.telemetry.events import emit
+from supervisor.worker import wire
+from supervisor.worker.vitals import Reading
+
+NS_PER_S = 1_000_000_000
+
+#: How a kill for a verdict ends the attempt.
+_KILLED: dict[Code, tuple[State, Reason]] = {
+    Code.TIMEOUT: (State.TIMEOUT, Reason.TIMEOUT),
+    Code.MEMORY: (State.FAILED, Reason.MEMORY),
+    Code.STOPPED: (State.TIMEOUT, Reason.HEARTBEAT_LOST),
+    Code.HEARTBEAT_LOST: (State.TIMEOUT, Reason.HEARTBEAT_LOST),
+    Code.STALLED: (State.TIMEOUT, Reason.STALLED),
+    Code.CPU_SPIN: (State.TIMEOUT, Reason.CPU_SPIN),
+    Code.CANCELED: (State.CANCELED, Reason.CANCELED),
+}
+
+
+class Listening:
+    """Takes in one worker event at a time."""
+
+    def __init__(self, floor: Floor) -> None:
+        self._floor = floor
+        self.durations: dict[str, float] = {}
+
+    def said(self, slot: Slot, message: wire.FromWorker, now: float) -> None:
+        """A worker sent a message."""
+        match message:
+            case wire.Ready():
+                self._ready(slot, message, now)
+            case wire.Finished():
+                self._finished(slot, message)
+            case wire.Leaving():
+                slot.leaving = message.why
+            case wire.Checkpoint() if (attempt := slot.attempts.get(message.seq)) is not None:
+                claim = attempt.claim
+                self._floor.scribe.ask(
+                    port.SaveCheckpoint(claim.task_id, claim.attempt, message.value_json)
+                )
+            case wire.SubmitChild() if (attempt := slot.attempts.get(message.seq)) is not None:
+                self._floor.scribe.ask(
+                    port.SubmitFor(
+                        slot.worker_id, message.request, attempt.claim.task_id, message.spec_json
+                    )
+                )
+
+    def _ready(self, slot: Slot, message: wire.Ready, now: float) -> None:
+        slot.pid, slot.start_ticks, slot.ready_at = message.pid, message.start_ticks, now
+        self._note_worker(slot)
+        emit("worker.ready", worker_id=slot.worker_id, pid=slot.pid)
+
+    def _note_worker(self, slot: Slot, exit: str | None = None) -> None:
+        ready_at = slot.ready_at if slot.ready_at is not None else slot.asked_at
+        started_at = self._floor.wall(ready_at)
+        self._floor.scribe.ask(
+            port.WorkerNote(slot.worker_id, slot.pid, slot.start_ticks, started_at, exit)
+        )
+
+    # -- reports ------------------------------------------------------------------------------------
+
+    def _finished(self, slot: Slot, message: wire.Finished) -> None:
+        attempt = slot.attempts.get(message.seq)
+        if attempt is None:
+            return  # it was ended already; the fence of the ledger would refuse it too
+        attempt.started_at = message.started_ns / NS_PER_S
+        attempt.output_start = message.output_start
+        finished = message.finished_ns / NS_PER_S
+        self._measure(attempt, finished - attempt.started_at)
+        self._floor.end(
+            slot,
+            attempt,
+            self._outcome(slot, attempt, message, finished),
+            usage=_usage(message),
+            ended_at=finished,
+            children=message.children,
+        )
+
+    def _measure(self, attempt: Attempt, duration_s: float) -> None:
+        kind = attempt.claim.type
+        mean = self.durations.get(kind)
+        self.durations[kind] = duration_s if mean is None else mean + 0.2 * (duration_s - mean)
+        self._floor.metrics.inc("tasks_started_total", type=kind)
+
+    def _outcome(
+        self, slot: Slot, attempt: Attempt, message: wire.Finished, finished: float
+    ) -> Outcome:
+        late = finished - attempt.limits_at().timeout_at
+        if late > 0 and attempt.mark is None and message.how == "returned":
+            why = f"returned {late:.2f} s after its time limit: the late result was discarded"
+            return ended.killed(State.TIMEOUT, Reason.TIMEOUT, why)
+        match message.how:
+            case "returned":
+                over = finished > attempt.soft_at()
+                note = "returned after its soft time limit" if over else None
+                return ended.returned(message.result_json or "null", detail=note)
+            case "interrupted":
+                return _interrupted(message.interrupted_by or "")
+            case "result_invalid" | "result_too_large" as how:
+                return ended.result_refused(Reason(how), message.error or how)
+        return ended.raised(
+            message.error_type or "Exception",
+            message.error or "",
+            message.traceback or "",
+            retryable=message.retryable,
+        )
+
+    # -- deaths -------------------------------------------------------------------------------------
+
+    def exited(self, slot: Slot, exit: port.Exited) -> None:
+        """A worker was reaped: end what it still held."""
+        floor = self._floor
+        unread = set(floor.pool.take_back(slot.worker_id))
+        for attempt in list(slot.attempts.values()):
+            if attempt.seq in unread or exit.last.last_seq < attempt.seq:
+                floor.end(slot, attempt, ended.never_started(f"its worker {exit.how}"))
+                continue
+            self._learn_start(attempt, exit.last)
+            usage = {"max_rss_bytes": float(exit.max_rss_bytes)}
+            floor.end(slot, attempt, self._outcome_of_death(slot, attempt, exit), usage=usage)
+        del floor.slots[slot.worker_id]
+        floor.pool.forget(slot.worker_id)
+        floor.pool.sweep_strangers()
+        self._note_worker(slot, exit.how)
+        reason = _exit_reason(slot, exit)
+        floor.metrics.inc("worker_exits_total", reason=reason)
+        emit(
+            "worker.exited", worker_id=slot.worker_id, pid=slot.pid, exit=exit.how, reason=reason
+        )
+
+    def _learn_start(self, attempt: Attempt, last: Reading) -> None:
+        if attempt.started_at is None:
+            attempt.started_at = last.started_ns / NS_PER_S
+            attempt.output_start = last.output_start
+            self._floor.metrics.inc("tasks_started_total", type=attempt.claim.type)
+
+    def _outcome_of_death(self, slot: Slot, attempt: Attempt, exit: port.Exited) -> Outcome:
+        farewell = slot.farewell
+        phases = f" ({farewell.times(self._floor.clock.mono())})" if farewell else ""
+        if slot.doomed is not None and slot.doomed[0] is attempt:
+            verdict = slot.doomed[1]
+            if verdict.code is Code.CANCELED:
+                return ended.canceled(forced=True, detail=f"{verdict.why}{phases}")
+            state, reason = _KILLED[verdict.code]
+            return ended.killed(state, reason, f"{verdict.why}{phases}", verdict=verdict.code)
+        if farewell is not None and self._floor.stopping is not None:
+            return ended.shut_down(forced=True)
+        return ended.crashed(f"the worker {exit.how}")
+
+    # -- evidence -----------------------------------------------------------------------------------
+
+    def captured(self, slot: Slot | None, captured: port.Captured) -> None:
+        """An autopsy is over."""
+        floor = self._floor
+        floor.metrics.inc("autopsies_total", status=captured.status)
+        floor.metrics.observe("autopsy_duration_seconds", captured.ms / 1000)
+        if slot is not None and slot.farewell is not None and slot.farewell.phase is Phase.CAPTURE:
+            slot.bundle_ready = True
+        floor.scribe.ask(port.AutopsyNote(captured))
+        facts = captured.facts.values
+        if "task_id" in facts:
+            text = f"{captured.status}: {_headline(captured)}"
+            floor.scribe.ask(Note(facts["task_id"], facts["attempt"], "autopsy", text))
+
+
+def _headline(captured: port.Captured) -> str:
+    if captured.diagnosis:
+        first = captured.diagnosis[0]
+        return f"{first.get('code')} (confidence {first.get('confidence')})"
+    return captured.why or "no diagnosis"
+
+
+def _interrupted(kind: str) -> Outcome:
+    if kind == "soft_timeout":
+        return ended.soft_timed_out()
+    return ended.shut_down() if kind == "shutdown" else ended.canceled()
+
+
+def _usage(message: wire.Finished) -> dict[str, float]:
+    usage = {"cpu_s": message.cpu_s, "max_rss_bytes": float(message.max_rss_bytes)}
+    for name in ("leaked_fds", "leaked_threads", "killed_children"):
+        if value := getattr(message, name):
+            usage[name] = float(value)
+    return usage
+
+
+def _exit_reason(slot: Slot, exit: port.Exited) -> str:
+    if slot.farewell is not None and not exit.clean:
+        return "killed"
+    if slot.ready_at is None:
+        return "boot_failed"
+    if not exit.clean:
+        return "crashed"
+    for word in ("recycled", "interrupted"):
+        if slot.leaving.startswith(word):
+            return word
+    return "stopped"

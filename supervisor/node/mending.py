@@ -1,0 +1,128 @@
+"""What is put right in the background: marks to deliver, tasks of dead nodes, strangers, counts.
+
+Secret kept here: the rhythm of these rounds, and how a death is proven. An attempt of another node
+is ended only with proof: its process is gone (pid and start time), its boot is over, or, where
+neither can be seen from here, the store's lock is ours and a safety interval has passed.
+"""
+
+from __future__ import annotations
+
+from supervisor.model import outcome as ended
+from supervisor.model.record import Ending, NodeRecord, ProcessIdentity
+from supervisor.node import port
+from supervisor.node.floor import Floor
+from supervisor.store.record import Orphan
+from supervisor.telemetry.events import emit
+from supervisor.worker import tree
+
+MARKS_EVERY_S = 1.0
+STRANGERS_EVERY_S = 1.0
+COUNTS_EVERY_S = 5.0
+PUBLISH_EVERY_S = 1.0
+PUBLISH_LIMIT = 1000
+
+
+class Mending:
+    """Rounds of maintenance, each at its own pace."""
+
+    def __init__(self, floor: Floor, own: ProcessIdentity) -> None:
+        self._floor = floor
+        self._own = own
+        self._began = floor.clock.mono()
+        self._last: dict[str, float] = {}
+        self.unrouted: frozenset[str] = frozenset()
+
+    def hurry_marks(self) -> None:
+        """Somebody says that there is a stop wish."""
+        self._last.pop("marks", None)
+
+    def mend(self, now: float) -> None:
+        """Do the rounds that are due."""
+        floor = self._floor
+        if self._is_due("marks", MARKS_EVERY_S, now):
+            floor.scribe.ask(port.ReadMarks())
+        if self._is_due("strangers", STRANGERS_EVERY_S, now):
+            floor.pool.sweep_strangers()
+        if self._is_due("orphans", floor.settings.sweep_interval, now):
+            floor.scribe.ask(port.ReadOrphans())
+        if self._is_due("publish", PUBLISH_EVERY_S, now) and not floor.store_away:
+            floor.scribe.ask(port.Publish(PUBLISH_LIMIT))
+        if self._is_due("counts", COUNTS_EVERY_S, now):
+            floor.scribe.ask(port.ReadCounts())
+
+    def _is_due(self, what: str, every_s: float, now: float) -> bool:
+        if now - self._last.get(what, float("-inf")) < every_s:
+            return False
+        self._last[what] = now
+        return True
+
+    def counts(self, read: port.CountsRead) -> None:
+        """Show the store's numbers."""
+        floor = self._floor
+        floor.metrics.allow("queue", read.by_queue)
+        for queue, (due, later, running) in read.by_queue.items():
+            floor.metrics.set("in_queue", due, queue=queue)
+            floor.metrics.set("scheduled", later, queue=queue)
+            floor.metrics.set("running", running, queue=queue)
+        unrouted = frozenset(t for t, due in read.due_by_type.items() if due) - floor.types.keys()
+        for name in sorted(unrouted - self.unrouted):
+            emit("task.unrouted", type=name)
+        self.unrouted = unrouted if floor.types else frozenset()
+
+    # -- tasks of dead nodes ------------------------------------------------------------------------
+
+    def sweep(self, orphans: tuple[Orphan, ...], now: float) -> None:
+        """End the attempts of other nodes whose death is proven."""
+        floor = self._floor
+        for orphan in orphans:
+            proof = self._proof(orphan, now)
+            if proof is None:
+                continue
+            detail = f"node {orphan.node_id}, worker pid {orphan.pid}"
+            options = floor.options.get(orphan.type)
+            limits = floor.settings.for_task(
+                orphan.type, orphan.queue, options, max_retries=orphan.max_retries
+            )
+            floor.endings.append(
+                Ending(
+                    task_id=orphan.task_id,
+                    attempt=orphan.attempt,
+                    outcome=ended.node_lost(proof, f"{detail}: {proof}"),
+                    policy=limits.policy,
+                    started_at=orphan.started_at,
+                    ended_at=floor.clock.now(),
+                    type=orphan.type,
+                )
+            )
+            emit(
+                "task.swept",
+                task_id=orphan.task_id, attempt=orphan.attempt, type=orphan.type, proof=proof,
+            )  # fmt: skip
+
+    def _proof(self, orphan: Orphan, now: float) -> str | None:
+        """Say how we know that the attempt is over, None if we do not."""
+        node = orphan.node
+        if node is None or node.process.pid_ns != self._own.pid_ns:
+            waited = now - self._began >= self._floor.settings.requeue_safety
+            return "the store's lock is ours and the safety interval is over" if waited else None
+        if node.process.boot_id != self._own.boot_id:
+            return "the host has been restarted since"
+        if _lives(node.process.pid, node.process.start_ticks):
+            return None  # it does run, without the lock: only a person can say why
+        if _lives(orphan.pid, orphan.start_ticks):
+            return None  # its worker is still dying: the next round will see
+        return "its worker and its node are gone (pid and start time)"
+
+
+def _lives(pid: int, start_ticks: int) -> bool:
+    return tree.is_alive(pid) and tree.start_ticks(pid) == start_ticks
+
+
+def dead_nodes(nodes: list[NodeRecord], own: ProcessIdentity) -> frozenset[str]:
+    """Return the ids of former nodes of this host and boot whose process is gone."""
+    return frozenset(
+        node.node_id
+        for node in nodes
+        if (node.process.boot_id, node.process.pid_ns) == (own.boot_id, own.pid_ns)
+        and not _lives(node.process.pid, node.process.start_ticks)
+    )

@@ -1,0 +1,356 @@
+"""The real pool: zygote, workers and autopsies of one node, behind the port the arbiter knows.
+
+Secret kept here: who is born and not yet known, and which child's exit is whose. Everything is
+non-blocking; what is heard is queued as events in the order it happened. Main thread only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.clock import Clock
+from supervisor.errors import WireBroken
+from supervisor.model.health import Host, Signs
+from supervisor.node import port, probe, process
+from supervisor.node.capture import Captures
+from supervisor.node.ear import Ear
+from supervisor.node.lifeline import Lifeline
+from supervisor.settings import Settings
+from supervisor.worker import tree, wire
+from supervisor.worker.vitals import Reading
+
+#: A worker that has not said Ready by then is given up.
+BIRTH_S = 10.0
+#: Pressure files are read this often.
+HOST_EVERY_S = 1.0
+
+
+@dataclass(slots=True)
+class _Worker:
+    """One worker process and what ties it to us."""
+
+    worker_id: str
+    asked_at: float
+    line: Lifeline
+    temp_dir: Path
+    pid: int = 0
+    born: int | None = None
+    pidfd: int = -1
+    ready: bool = False
+
+
+@dataclass(slots=True)
+class _Nest:
+    """A zygote, or (`alone`) one exec'ed process that will itself be a worker."""
+
+    generation: int
+    program: subprocess.Popen[bytes]
+    line: socket.socket
+    alone: bool
+    booted: bool = False
+    used: bool = False
+
+
+class ProcessPool:
+    """Workers as operating system processes; `node.port.Pool` says what each verb means."""
+
+    def __init__(
+        self, app: str, node_id: str, settings: Settings, clock: Clock, ear: Ear, temp_root: Path
+    ) -> None:
+        self._app = app
+        self._node_id = node_id
+        self._settings = settings
+        self._clock = clock
+        self._ear = ear
+        self._temp_root = temp_root
+        self._events: deque[port.PoolEvent] = deque()
+        self._workers: dict[str, _Worker] = {}
+        self._nests: list[_Nest] = []
+        self._alone = settings.spawn == "exec"
+        self._wanted: deque[tuple[str, int]] = deque()
+        self._tools: list[subprocess.Popen[bytes]] = []
+        self._buffer = bytearray(wire.READ_BYTES)
+        self._decoder: wire.Decoder[wire.FromZygote] = wire.Decoder(wire.FromZygote)
+        self._captures = Captures(Path(settings.autopsy_dir), clock, ear, self._events.append)
+        self._host = Host()
+        self._host_at = float("-inf")
+
+    # -- births -------------------------------------------------------------------------------------
+
+    def boot(self, generation: int) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        program = process.start_zygote(self._app, theirs, self._node_id, alone=self._alone)
+        theirs.close()
+        nest = _Nest(generation, program, ours, self._alone)
+        self._nests.append(nest)
+        self._ear.listen(ours.fileno(), lambda: self._hear_nest(nest))
+
+    def birth(self, worker_id: str, generation: int) -> None:
+        self._wanted.append((worker_id, generation))
+        self._serve_births()
+
+    def _serve_births(self) -> None:
+        while self._wanted:
+            worker_id, generation = self._wanted[0]
+            nest = self._nest_for(generation)
+            if nest is None:
+                return
+            self._wanted.popleft()
+            self._ask_birth(nest, worker_id)
+
+    def _nest_for(self, generation: int) -> _Nest | None:
+        mine = [nest for nest in self._nests if nest.generation == generation and not nest.used]
+        if self._alone and len(mine) < len(self._wanted) + 1:
+            self.boot(generation)  # one more than wanted: the next birth finds a warm spare
+        return next((nest for nest in mine if nest.booted), None)
+
+    def _ask_birth(self, nest: _Nest, worker_id: str) -> None:
+        try:
+            line = Lifeline(self._settings.log_records, self._settings.log_tail_bytes)
+        except OSError as exc:
+            self._events.append(port.BirthFailed(worker_id, f"no descriptors left: {exc}"))
+            return
+        temp_dir = self._temp_root / worker_id
+        worker = _Worker(worker_id, self._clock.mono(), line, temp_dir)
+        self._workers[worker_id] = worker
+        try:
+            wire.send_with_fds(nest.line, wire.Birth(self._config(worker)), line.gifts())
+        except OSError as exc:
+            self._fail_birth(worker_id, str(exc))
+            return
+        finally:
+            line.given()
+        if nest.alone:
+            nest.used = True
+            self._close_nest(nest)
+            self._adopt(worker, nest.program.pid)
+
+    def _config(self, worker: _Worker) -> wire.WorkerConfig:
+        return wire.WorkerConfig(
+            worker_id=worker.worker_id,
+            node_id=self._node_id,
+            supervisor_pid=os.getpid(),
+            beat_period_s=min(1.0, self._settings.heartbeat_interval / 3),
+            temp_dir=str(worker.temp_dir),
+            recycle_after_tasks=self._settings.recycle_after_tasks,
+            recycle_growth_bytes=self._settings.recycle_growth_bytes,
+        )
+
+    def _adopt(self, worker: _Worker, pid: int) -> None:
+        worker.pid = pid
+        worker.born = tree.start_ticks(pid)
+        self._events.append(port.Born(worker.worker_id, pid))
+        self._ear.listen(worker.line.control.fileno(), lambda: self._hear_worker(worker))
+        worker.pidfd = os.pidfd_open(pid)
+        self._ear.listen(worker.pidfd, lambda: self._collect(worker))
+
+    def _fail_birth(self, worker_id: str, why: str) -> None:
+        worker = self._workers.pop(worker_id, None)
+        if worker is not None:
+            worker.line.close()
+            self._events.append(port.BirthFailed(worker_id, why))
+
+    # -- hearing ------------------------------------------------------------------------------------
+
+    def events(self) -> list[port.PoolEvent]:
+        self._captures.turn()
+        self._overdue_births()
+        for number in self._ear.signals:
+            self._events.append(port.Signal(signal.Signals(number).name))
+        self._ear.signals.clear()
+        heard = list(self._events)
+        self._events.clear()
+        return heard
+
+    def _hear_nest(self, nest: _Nest) -> None:
+        try:
+            data = nest.line.recv(wire.PACKET_MAX_BYTES)
+            message = self._decoder.decode(data) if data else None
+        except BlockingIOError:
+            return
+        except (OSError, WireBroken) as exc:
+            message = wire.BootRefused(f"the zygote's line broke: {exc}", "")
+        match message:
+            case None:
+                self._lose_nest(nest)
+            case wire.Booted():
+                self._booted(nest, message)
+            case wire.BootRefused():
+                self._events.append(port.AppRefused(nest.generation, message.error))
+            case wire.Born() if (worker := self._workers.get(message.worker_id)) is not None:
+                self._adopt(worker, message.pid)
+            case wire.Stillborn():
+                self._fail_birth(message.worker_id, message.error)
+
+    def _booted(self, nest: _Nest, message: wire.Booted) -> None:
+        if message.obstacles and not self._alone:
+            self._alone = True  # forking from here would not be safe: exec every worker instead
+            self._close_nest(nest)
+            self.boot(nest.generation)
+            return
+        nest.booted = True
+        for old in [n for n in self._nests if n.generation < nest.generation]:
+            self._close_nest(old)
+        self._events.append(
+            port.AppBooted(
+                nest.generation, message.types, message.obstacles, message.warnings
+            )
+        )
+        self._serve_births()
+
+    def _lose_nest(self, nest: _Nest) -> None:
+        code = nest.program.poll()
+        self._close_nest(nest)
+        unborn = [w.worker_id for w in self._workers.values() if not w.pid]
+        for worker_id in unborn:
+            self._fail_birth(worker_id, "the zygote died")
+        self._events.append(port.ZygoteLost(f"exit {code}"))
+
+    def _close_nest(self, nest: _Nest) -> None:
+        if nest in self._nests:
+            self._nests.remove(nest)
+            self._ear.forget(nest.line.fileno())
+            nest.line.close()  # a zygote leaves when its line closes
+            if not nest.used:
+                self._tools.append(nest.program)
+
+    def _hear_worker(self, worker: _Worker) -> None:
+        try:
+            for message in worker.line.hear(self._buffer):
+                if isinstance(message, wire.Ready):
+                    worker.ready = True
+                self._events.append(port.Said(worker.worker_id, message))
+        except EOFError:
+            self._ear.forget(worker.line.control.fileno())
+        except WireBroken:
+            self.kill_tree(worker.worker_id)
+
+    def _collect(self, worker: _Worker) -> None:
+        death = process.reap(worker.pid)
+        if death is None:
+            return
+        with suppress(EOFError, WireBroken):  # its last words may still be in the socket
+            while messages := list(worker.line.hear(self._buffer)):
+                self._events += [port.Said(worker.worker_id, message) for message in messages]
+        self._ear.forget(worker.pidfd)
+        os.close(worker.pidfd)
+        worker.pidfd = -1
+        self._events.append(
+            port.Exited(
+                worker_id=worker.worker_id,
+                how=death.how,
+                clean=death.clean,
+                last=worker.line.vitals.read(),
+                max_rss_bytes=death.max_rss_bytes,
+            )
+        )
+
+    def _overdue_births(self) -> None:
+        now = self._clock.mono()
+        for worker in list(self._workers.values()):
+            if not worker.ready and now - worker.asked_at > BIRTH_S:
+                if worker.pid:
+                    self.kill_tree(worker.worker_id)
+                else:
+                    self._fail_birth(worker.worker_id, f"not born within {BIRTH_S:g} s")
+
+    # -- one worker -----------------------------------------------------------------------------------
+
+    def send(self, worker_id: str, message: wire.FromNode) -> bool:
+        worker = self._workers.get(worker_id)
+        return worker is not None and worker.line.send(message)
+
+    def assign(self, worker_id: str, assign: wire.Assign) -> bool:
+        worker = self._workers.get(worker_id)
+        return worker is not None and worker.line.assign(assign)
+
+    def stop_after(self, worker_id: str) -> bool:
+        worker = self._workers.get(worker_id)
+        return worker is not None and worker.line.assign(wire.Stop())
+
+    def take_back(self, worker_id: str) -> list[int]:
+        worker = self._workers.get(worker_id)
+        return worker.line.take_back() if worker is not None else []
+
+    def look(self, worker_id: str) -> Reading | None:
+        worker = self._workers.get(worker_id)
+        return worker.line.vitals.read() if worker is not None else None
+
+    def examine(self, worker_id: str, reading: Reading, now: float) -> Signs | None:
+        worker = self._workers.get(worker_id)
+        return probe.signs(worker.pid, reading, now) if worker is not None else None
+
+    def host(self) -> Host:
+        now = self._clock.mono()
+        if now - self._host_at >= HOST_EVERY_S:
+            self._host, self._host_at = probe.host(), now
+        return self._host
+
+    def capture(self, worker_id: str, facts: port.Facts, budget_s: float) -> None:
+        worker = self._workers[worker_id]
+        self._captures.start(worker_id, worker.pid, worker.born or 0, facts, budget_s)
+
+    def terminate(self, worker_id: str) -> None:
+        if (worker := self._workers.get(worker_id)) is not None:
+            process.terminate(worker.pid, worker.born)
+
+    def kill_tree(self, worker_id: str) -> int:
+        worker = self._workers.get(worker_id)
+        return process.kill_worker_tree(worker.pid, worker.born) if worker is not None else 0
+
+    def output_tail(self, worker_id: str, start: int) -> str:
+        worker = self._workers.get(worker_id)
+        return worker.line.output_tail(start) if worker is not None else ""
+
+    def trim(self, worker_id: str) -> None:
+        if (worker := self._workers.get(worker_id)) is not None:
+            worker.line.trim()
+
+    def forget(self, worker_id: str) -> None:
+        """Close what is left of a worker that was reaped, and remove its scratch space."""
+        worker = self._workers.pop(worker_id, None)
+        if worker is None:
+            return
+        self._ear.forget(worker.line.control.fileno())
+        worker.line.close()
+        if worker.temp_dir.exists():
+            self._tools.append(process.start_tool(["rm", "-rf", "--", str(worker.temp_dir)]))
+
+    def reconfigure(self, settings: Settings) -> None:
+        """Use new settings for what is born from here on."""
+        self._settings = settings
+
+    # -- strangers ------------------------------------------------------------------------------------
+
+    def sweep_strangers(self) -> int:
+        self._tools = [tool for tool in self._tools if tool.poll() is None]
+        if any(not worker.pid for worker in self._workers.values()):
+            return 0  # one of the unknown children may be a newborn of ours
+        known = {worker.pid for worker in self._workers.values() if worker.pidfd >= 0}
+        known |= {nest.program.pid for nest in self._nests} | self._captures.pids()
+        known |= {tool.pid for tool in self._tools}
+        strangers = [pid for pid in tree.children(os.getpid()) if pid not in known]
+        for pid in strangers:
+            tree.kill_descendants(pid)
+            tree.send_signal(pid, signal.SIGKILL)
+            process.reap(pid)
+        return len(strangers)
+
+    def close(self) -> None:
+        """End what is left; called once the arbiter has let every worker go."""
+        for worker_id in list(self._workers):
+            self.kill_tree(worker_id)
+            self.forget(worker_id)
+        for nest in list(self._nests):
+            self._close_nest(nest)
+        for tool in self._tools:
+            with suppress(subprocess.TimeoutExpired):
+                tool.wait(2)

@@ -1,0 +1,381 @@
+"""What the arbiter needs of the outside world: a pool of processes and a scribe.
+
+The real ones are `node.pool` and `node.scribe`; the tests drive the same arbiter through a scripted
+pair. Everything heard comes as a value from `events()`; nothing here blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from supervisor.model.health import Host, Signs
+from supervisor.model.outcome import Settlement
+from supervisor.model.record import Claim, Ending, Mark, Owner, Started, Submitted
+from supervisor.settings import Settings
+from supervisor.store.record import Orphan
+from supervisor.worker.vitals import Reading
+from supervisor.worker.wire import Assign, FromNode, FromWorker, TypeInfo
+
+# --- heard from the pool ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AppBooted:
+    """The app of this generation is imported; workers can be born."""
+
+    generation: int
+    types: tuple[TypeInfo, ...]
+    obstacles: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AppRefused:
+    """The app of this generation could not be imported."""
+
+    generation: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ZygoteLost:
+    """The zygote died; the pool needs a new one before the next birth."""
+
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class Born:
+    """A worker process exists."""
+
+    worker_id: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class BirthFailed:
+    """A worker process could not be made."""
+
+    worker_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A worker sent a message."""
+
+    worker_id: str
+    message: FromWorker
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """A worker was reaped: how it ended, and its last vital signs."""
+
+    worker_id: str
+    how: str
+    clean: bool
+    last: Reading
+    max_rss_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a suspect beside its process: handed to the autopsy as JSON.
+
+    `values` always holds name, why, verdict and pid; task_id and attempt if one was running.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """An autopsy is over; `status` is complete, partial or failed. `facts` were handed in."""
+
+    worker_id: str
+    facts: Facts
+    path: str
+    status: str
+    diagnosis: list[dict[str, Any]]
+    ms: float
+    size_bytes: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A signal for the node: stop or reload."""
+
+    name: str
+
+
+PoolEvent = (
+    AppBooted | AppRefused | ZygoteLost | Born | BirthFailed | Said | Exited | Captured | Signal
+)
+
+
+class Pool(Protocol):
+    """The processes of this host."""
+
+    def boot(self, generation: int) -> None:
+        """Start importing the app anew, as this generation."""
+
+    def birth(self, worker_id: str, generation: int) -> None:
+        """Ask for a worker; Born, then a Ready message, or BirthFailed follow."""
+
+    def events(self) -> list[PoolEvent]:
+        """Return everything heard since the last call, in order."""
+
+    def send(self, worker_id: str, message: FromNode) -> bool:
+        """Send a control message; False if the worker does not take it now."""
+
+    def assign(self, worker_id: str, assign: Assign) -> bool:
+        """Put an assignment in the worker's queue; False if it is full."""
+
+    def stop_after(self, worker_id: str) -> bool:
+        """Tell the worker to leave after what it has been assigned."""
+
+    def take_back(self, worker_id: str) -> list[int]:
+        """Return the numbers of the assignments that the worker had not read, now withdrawn."""
+
+    def look(self, worker_id: str) -> Reading | None:
+        """Read the vital signs (no system call)."""
+
+    def examine(self, worker_id: str, reading: Reading, now: float) -> Signs | None:
+        """Read what the kernel says of the worker too; None if it is gone."""
+
+    def host(self) -> Host:
+        """Return the pressure on this host; the arbiter adds what it knows of itself."""
+
+    def capture(self, worker_id: str, facts: Facts, budget_s: float) -> None:
+        """Start an autopsy; Captured follows within the budget, whatever happens."""
+
+    def terminate(self, worker_id: str) -> None:
+        """Send SIGTERM."""
+
+    def kill_tree(self, worker_id: str) -> int:
+        """End the worker and all below it, the worker last; return how many were below."""
+
+    def output_tail(self, worker_id: str, start: int) -> str:
+        """Return the end of what the worker printed since this offset."""
+
+    def trim(self, worker_id: str) -> None:
+        """Give back the memory of output that nobody will read."""
+
+    def forget(self, worker_id: str) -> None:
+        """Close what is left of a worker that was reaped, and remove its scratch space."""
+
+    def reconfigure(self, settings: Settings) -> None:
+        """Use new settings from here on."""
+
+    def sweep_strangers(self) -> int:
+        """End and reap adopted processes that belong to no worker; return how many."""
+
+
+# --- the scribe ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Write these endings."""
+
+    endings: Sequence[Ending]
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Write that these attempts have started."""
+
+    started: Sequence[Started]
+
+
+@dataclass(frozen=True, slots=True)
+class SaveCheckpoint:
+    """Write a checkpoint."""
+
+    task_id: str
+    attempt: int
+    value_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitFor:
+    """Submit a task on behalf of a running one."""
+
+    worker_id: str
+    request: int
+    parent_id: str
+    spec_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Write an audit note that changes no state."""
+
+    task_id: str | None
+    attempt: int | None
+    reason: str
+    text: str
+    operator: str = "supervisor"
+
+
+@dataclass(frozen=True, slots=True)
+class AutopsyNote:
+    """Write that a bundle exists (or that it could not be made, and why)."""
+
+    captured: Captured
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerNote:
+    """Write that a worker was born, or (with `exit`) ended."""
+
+    worker_id: str
+    pid: int
+    start_ticks: int
+    started_at: datetime
+    exit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Relay outbox events to the bell. On the embedded store their delivery is the table itself."""
+
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFor:
+    """Claim tasks for these free places, of these types, from these queues (None: all)."""
+
+    owners: Sequence[Owner]
+    types: Collection[str]
+    queues: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMarks:
+    """Read the stop marks on tasks this node runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCounts:
+    """Read the numbers that the metrics show."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOrphans:
+    """Read the RUNNING attempts of other (former) nodes."""
+
+
+Request = (
+    Finish
+    | Begin
+    | SaveCheckpoint
+    | SubmitFor
+    | Note
+    | AutopsyNote
+    | WorkerNote
+    | Publish
+    | ClaimFor
+    | ReadMarks
+    | ReadCounts
+    | ReadOrphans
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The tasks claimed (perhaps none), for how many places, and when the next one is due."""
+
+    asked: Sequence[Owner]
+    claims: Sequence[Claim]
+    next_due: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndingsWritten:
+    """What became of each ending; None when the fence refused it."""
+
+    results: Sequence[tuple[Ending, Settlement | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class MarksRead:
+    """Stop marks as they stand."""
+
+    marks: Sequence[Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildAnswer:
+    """The answer to SubmitFor."""
+
+    worker_id: str
+    request: int
+    submitted: Submitted | None
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OrphansRead:
+    """RUNNING attempts of former nodes."""
+
+    orphans: Sequence[Orphan]
+
+
+@dataclass(frozen=True, slots=True)
+class CountsRead:
+    """The store's numbers: (due, later, running) by queue, and due by type."""
+
+    by_queue: dict[str, tuple[int, int, int]]
+    due_by_type: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAway:
+    """The store does not answer, since when it does not matter: why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreBack:
+    """The store answers again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreGone:
+    """The store's file was deleted or replaced; the live data was saved at `rescued`."""
+
+    rescued: str
+
+
+Reply = (
+    Claimed
+    | EndingsWritten
+    | MarksRead
+    | ChildAnswer
+    | OrphansRead
+    | CountsRead
+    | StoreAway
+    | StoreBack
+    | StoreGone
+)
+
+
+class Scribe(Protocol):
+    """The one that talks to the store, in group commits."""
+
+    def ask(self, request: Request) -> None:
+        """Hand in a request; it is written soon, or kept until the store is back."""
+
+    def replies(self) -> list[Reply]:
+        """Return everything answered since the last call, in order."""
+
+    def unwritten(self) -> int:
+        """Return how many durable requests wait to be written."""

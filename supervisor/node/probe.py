@@ -1,0 +1,51 @@
+"""What the kernel says of a worker and of this host: read-only, a few small files, no waiting."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from supervisor.model.health import Host, Signs
+from supervisor.worker import tree
+from supervisor.worker.vitals import Reading
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+# Fields of proc(5) stat, counted from the state (field 3).
+_STATE, _UTIME, _STIME, _RSS = 0, 11, 12, 21
+
+
+def signs(pid: int, reading: Reading, now: float) -> Signs | None:
+    """Join the vital signs with /proc/PID/stat; None if the process is gone."""
+    fields = tree.stat_fields(pid)
+    if fields is None:
+        return None
+    return Signs(
+        at=now,
+        beats=reading.beats,
+        ticks=reading.ticks,
+        progress_changes=reading.progress_changes,
+        progress_done=reading.progress_done,
+        rss_bytes=int(fields[_RSS]) * PAGE_BYTES,
+        cpu_s=(int(fields[_UTIME]) + int(fields[_STIME])) / TICKS_PER_S,
+        proc_state=fields[_STATE],
+    )
+
+
+def host() -> Host:
+    """Return the pressure on this host (PSI, avg10 in percent); zeros where there is none."""
+    return Host(
+        cpu_pressure=_pressure("cpu", "some"),
+        memory_pressure=_pressure("memory", "full"),
+        io_pressure=_pressure("io", "full"),
+    )
+
+
+def _pressure(resource: str, kind: str) -> float:
+    with suppress(OSError, ValueError, IndexError), open(f"/proc/pressure/{resource}") as file:
+        for line in file:
+            words = line.split()
+            if words[0] == kind:
+                return float(words[1].removeprefix("avg10="))
+    return 0.0

@@ -1,0 +1,234 @@
+"""The operating system's side of a node: starting, signalling and reaping processes.
+
+Secret kept here: every fork, exec, signal and wait of the node. Called by the main thread only,
+since a child's death signal is tied to the thread that made it. A worker is known by pid and start
+time and held by a pidfd, so that a reused number is never hit.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.errors import ConfigError
+from supervisor.model.record import ProcessIdentity
+from supervisor.worker import tree
+from supervisor.worker.zygote import PR_SET_CHILD_SUBREAPER, prctl
+
+NODE_MARKER = "SUPERVISOR_NODE"
+_SO_SNDBUFFORCE = 32  # socket(7); needs CAP_NET_ADMIN, the plain option is the fallback
+ASSIGNMENT_BUFFER_BYTES = 1024 * 1024
+_FALLOC_PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, fallocate(2)
+
+
+def become_reaper() -> None:
+    """Take in every orphan below, and make sure that exit statuses are kept for us."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an inherited SIG_IGN would lose them
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def boot_id() -> str:
+    """Return the kernel's id of this boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def pid_namespace() -> int:
+    """Return the inode of our pid namespace."""
+    return os.stat("/proc/self/ns/pid").st_ino
+
+
+def own_identity() -> ProcessIdentity:
+    """Return who this process is, for the store."""
+    pid = os.getpid()
+    return ProcessIdentity(
+        pid=pid,
+        start_ticks=tree.start_ticks(pid) or 0,
+        boot_id=boot_id(),
+        pid_ns=pid_namespace(),
+    )
+
+
+class StoreLock:
+    """One node per SQLite file: an flock that the kernel drops when we die."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self._fd, 100).decode("ascii", "replace").strip()
+            os.close(self._fd)
+            raise ConfigError(
+                f"another node (pid {holder or 'unknown'}) runs on this store",
+                remedy="Stop it first, or give this one another --store: "
+                "a SQLite store belongs to one node.",
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let another node have the store."""
+        os.close(self._fd)
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """How a child ended."""
+
+    how: str
+    clean: bool
+    max_rss_bytes: int
+
+
+def reap(pid: int) -> Death | None:
+    """Collect this child if it has ended."""
+    try:
+        got, status, usage = os.wait4(pid, os.WNOHANG)
+    except ChildProcessError:
+        return Death("vanished: somebody else reaped it", False, 0)
+    if not got:
+        return None
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return Death(f"killed by signal {number} ({_name(number)})", False, usage.ru_maxrss * 1024)
+    code = os.WEXITSTATUS(status)
+    return Death(f"exited with code {code}", code == 0, usage.ru_maxrss * 1024)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
+
+
+def ended_child() -> int | None:
+    """Return the pid of some child that has ended and is not yet reaped (it stays so)."""
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return found.si_pid if found else None
+
+
+def kill_worker_tree(pid: int, born: int | None) -> int:
+    """Stop the worker, end all below it, then the worker; return how many were below.
+
+    The worker goes last: while it is unreaped its number cannot be reused, and as a subreaper it
+    keeps what daemonised itself.
+    """
+    if born is not None and tree.start_ticks(pid) != born:
+        return 0
+    tree.send_signal(pid, signal.SIGSTOP, born=born)
+    below = tree.kill_descendants(pid)
+    tree.send_signal(pid, signal.SIGKILL, born=born)
+    return below
+
+
+def terminate(pid: int, born: int | None) -> None:
+    """Ask the process to go."""
+    tree.send_signal(pid, signal.SIGCONT, born=born)
+    tree.send_signal(pid, signal.SIGTERM, born=born)
+
+
+def start_zygote(
+    app: str, line: socket.socket, node_id: str, *, alone: bool
+) -> subprocess.Popen[bytes]:
+    """Exec a zygote, marked with our node id for all that descends from it.
+
+    `alone` makes it one worker by itself (the exec fallback).
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "supervisor.worker.zygote",
+        f"--line={line.fileno()}",
+        f"--supervisor-pid={os.getpid()}",
+        f"--app={app}",
+    ]
+    if alone:
+        command.append("--exec")
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        pass_fds=[line.fileno()],
+        env={**os.environ, NODE_MARKER: node_id},
+        start_new_session=True,
+    )
+
+
+def start_tool(
+    arguments: Sequence[str], *, stdin: int = subprocess.DEVNULL, stdout: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
+    """Start one of our own short-lived programs in its own session."""
+    return subprocess.Popen(
+        list(arguments),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """SIGKILL a program started by `start_tool` with its whole group; does not wait."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def assignment_pair() -> tuple[socket.socket, socket.socket]:
+    """Return (ours, the worker's) ends of a packet queue that holds large assignments."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for option in (_SO_SNDBUFFORCE, socket.SO_SNDBUF):
+        try:
+            ours.setsockopt(socket.SOL_SOCKET, option, ASSIGNMENT_BUFFER_BYTES)
+        except PermissionError:
+            continue
+        break
+    ours.setblocking(False)
+    return ours, theirs
+
+
+def punch(fd: int, length: int) -> None:
+    """Give back the memory of the first `length` bytes of a file in memory."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    offset, size = ctypes.c_long(0), ctypes.c_long(length)
+    if libc.fallocate(fd, _FALLOC_PUNCH, offset, size) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def marked_processes(node_ids: frozenset[str]) -> Iterator[int]:
+    """Yield the pids of living processes that descend from the zygotes of these nodes.
+
+    Found by the environment they were exec'ed with; one that scrubbed it is not found.
+    """
+    wanted = [f"{NODE_MARKER}={node_id}".encode() for node_id in node_ids]
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        with suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+            if not set(wanted).isdisjoint(file.read().split(b"\0")) and tree.is_alive(int(name)):
+                yield int(name)
+
+
+def end_marked(node_ids: frozenset[str]) -> int:
+    """SIGKILL everything left of these (dead) nodes; return how many."""
+    ended: set[int] = set()
+    for _ in range(tree.MAX_ROUNDS):
+        found = [pid for pid in marked_processes(node_ids) if node_ids]
+        if not found:
+            break
+        for pid in found:
+            if tree.send_signal(pid, signal.SIGKILL):
+                ended.add(pid)
+    return len(ended)

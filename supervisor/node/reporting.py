@@ -1,0 +1,162 @@
+"""What the node says of itself: metrics, readiness, and the lines of its log.
+
+Readiness says why claims stop; liveness fails only when the loop itself has stood still, so that an
+orchestrator never kills healthy tasks because a dependency is away.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from supervisor.model.outcome import Settlement
+from supervisor.model.record import Ending
+from supervisor.model.states import State
+from supervisor.node import port
+from supervisor.node.floor import Floor, Slot
+from supervisor.node.mending import Mending
+from supervisor.node.staffing import Staffing
+from supervisor.telemetry.events import emit
+
+#: The gauges are set this often.
+REPORT_EVERY_S = 1.0
+#: The loop is dead when it has not turned for this long.
+DEAD_AFTER_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What /healthz and /readyz answer: a list of reasons, empty for all well."""
+
+    ticked_at: float
+    not_ready: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Reporting:
+    """The node's own signs."""
+
+    def __init__(self, floor: Floor, staffing: Staffing, mending: Mending) -> None:
+        self._floor = floor
+        self._staffing = staffing
+        self._mending = mending
+        self._reported_at = float("-inf")
+        self._away_since = 0.0
+        self.health = Health(floor.clock.mono(), ("starting",))
+
+    def lag(self, late_s: float) -> None:
+        """Note how late a turn came."""
+        self._floor.metrics.observe("loop_lag_seconds", late_s)
+
+    def endings(self, written: port.EndingsWritten) -> None:
+        """Count and log what became of the attempts."""
+        for ending, settlement in written.results:
+            if settlement is None:
+                self._floor.metrics.inc("late_results_total", type=ending.type)
+                emit(
+                    "result.discarded",
+                    task_id=ending.task_id, attempt=ending.attempt, why=ending.outcome.reason,
+                )  # fmt: skip
+            elif settlement.state is not State.SUCCESS:
+                self._log(ending, settlement)
+
+    def _log(self, ending: Ending, settlement: Settlement) -> None:
+        task = {"task_id": ending.task_id, "attempt": ending.attempt, "type": ending.type}
+        if settlement.quarantined:
+            emit("task.quarantined", **task, crashes=settlement.crash_count)
+        elif settlement.state in (State.FAILED, State.TIMEOUT):
+            emit("task.died", **task, reason=settlement.reason)
+        elif settlement.state is State.CANCELED:
+            emit("cancel.verified", **task, latency_s=0.0)
+        elif settlement.run_after is not None:
+            delay = (settlement.run_after - self._floor.clock.now()).total_seconds()
+            emit("task.retried", **task, delay_s=round(max(0.0, delay), 3))
+
+    def store(self, reply: port.StoreAway | port.StoreBack | port.StoreGone, now: float) -> None:
+        """The store's standing has changed."""
+        floor = self._floor
+        match reply:
+            case port.StoreAway():
+                if not floor.store_away:
+                    self._away_since = now
+                floor.store_away = reply.why
+                emit("store.lost", error=reply.why)
+            case port.StoreBack():
+                floor.store_away = ""
+                emit("store.recovered", away_s=round(now - self._away_since, 3))
+            case port.StoreGone():
+                emit("store.rescued", path=reply.rescued)
+                floor.fatal = (
+                    f"the store's file was deleted or replaced; its data was saved at "
+                    f"{reply.rescued}: put it back in place and start again"
+                )
+        floor.metrics.set("store_up", float(not floor.store_away))
+
+    def report(self, now: float) -> None:
+        """Tick, and set the gauges if it is time."""
+        self.health = Health(now, self._not_ready(), self._notes())
+        if now - self._reported_at < REPORT_EVERY_S:
+            return
+        self._reported_at = now
+        metrics = self._floor.metrics
+        metrics.set("loop_last_tick_timestamp_seconds", self._floor.clock.now().timestamp())
+        for state, number in self._workers().items():
+            metrics.set("workers", number, state=state)
+        for kind in ("stalled", "heartbeat_lost"):
+            metrics.set("zombies", self._zombies(kind), kind=kind)
+        metrics.set("cancel_overdue", self._overdue(now))
+        for name, age in self._oldest(now).items():
+            metrics.set("running_oldest_age_seconds", age, type=name)
+
+    def _not_ready(self) -> tuple[str, ...]:
+        floor = self._floor
+        reasons = []
+        if floor.stopping is not None:
+            reasons.append(f"stopping: {floor.stopping.why}")
+        if floor.store_away:
+            reasons.append(f"store away: {floor.store_away}")
+        if floor.fatal:
+            reasons.append(floor.fatal)
+        if self._staffing.halted:
+            reasons.append("workers die at their start: births are halted")
+        if not any(slot.can_take_work for slot in floor.slots.values()):
+            reasons.append("no worker is ready")
+        return tuple(reasons)
+
+    def _notes(self) -> tuple[str, ...]:
+        return tuple(
+            f"tasks of type {name} wait: no such type in this app"
+            for name in sorted(self._mending.unrouted)
+        )
+
+    def _workers(self) -> dict[str, int]:
+        found = Counter(_state(slot) for slot in self._floor.slots.values())
+        return {state: found[state] for state in ("starting", "idle", "busy", "stopping")}
+
+    def _zombies(self, kind: str) -> int:
+        codes = {"stalled": ("stalled",), "heartbeat_lost": ("heartbeat_lost", "stopped")}[kind]
+        return sum(not a.acted_on.isdisjoint(codes) for _, a in self._floor.attempts())
+
+    def _overdue(self, now: float) -> int:
+        budget = self._floor.settings.autopsy_budget
+        return sum(
+            now - a.mark_heard_at > a.limits.cancel_grace + budget
+            for _, a in self._floor.attempts()
+            if a.mark is not None
+        )
+
+    def _oldest(self, now: float) -> dict[str, float]:
+        ages = dict.fromkeys(self._floor.types, 0.0)
+        for _, attempt in self._floor.attempts():
+            if attempt.started_at is not None:
+                kind = attempt.claim.type
+                ages[kind] = max(ages.get(kind, 0.0), now - attempt.started_at)
+        return ages
+
+
+def _state(slot: Slot) -> str:
+    if slot.ready_at is None:
+        return "starting"
+    if slot.farewell is not None or slot.leaving:
+        return "stopping"
+    return "busy" if slot.attempts else "idle"

@@ -1,0 +1,232 @@
+"""`supervisor run`: one node from start to exit.
+
+Secret kept here: the order of starting and stopping. A node takes the store's lock, ends what a
+former incarnation left on this host, and only then claims. On the way out workers go first, then
+the scribe writes the last endings, then the lock is released.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor import __version__
+from supervisor.clock import Clock, SystemClock
+from supervisor.errors import BootFailed, ConfigError, SupervisorError
+from supervisor.model.record import NodeRecord
+from supervisor.node import process
+from supervisor.node.arbiter import Arbiter
+from supervisor.node.ear import Ear
+from supervisor.node.endpoint import Endpoint
+from supervisor.node.floor import Floor
+from supervisor.node.mending import dead_nodes
+from supervisor.node.pool import ProcessPool
+from supervisor.node.reporting import Health
+from supervisor.node.scribe import StoreScribe
+from supervisor.queue.doorbell import Listener
+from supervisor.settings import Settings
+from supervisor.store import Ledger, Store, open_store
+from supervisor.telemetry.events import emit
+from supervisor.telemetry.metrics import Metrics
+
+#: Turns under load are at least this far apart, so that messages gather into larger batches.
+TURN_GAP_S = 0.001
+#: Threads hand over this often: the scribe must not wait 5 ms for the loop's turn to end.
+SWITCH_S = 0.0005
+#: How long the last endings may take to be written at the end.
+LAST_WRITE_S = 10.0
+WATCHDOG_EVERY_S = 1.0
+
+
+def run_node(app: str, settings: Settings, reload: Callable[[], Settings]) -> int:
+    """Run a node until it is told to stop; return the exit code.
+
+    Raises: ConfigError, StoreUnavailable, BootFailed, each with its remedy.
+    """
+    with ExitStack() as stack:
+        return Node(app, settings, reload, stack).run()
+
+
+@dataclass(slots=True)
+class _Reloader:
+    """Reads the settings anew at SIGHUP; broken ones are refused and the old ones stay."""
+
+    read: Callable[[], Settings]
+    floor: Floor
+    arbiter: Arbiter | None = None
+
+    def __call__(self) -> None:
+        try:
+            new = self.read()
+        except ConfigError as exc:
+            emit("settings.refused", error=str(exc))
+            return
+        old, self.floor.settings = self.floor.settings, new
+        self.floor.pool.reconfigure(new)
+        emit("settings.reloaded", changed=_changed(old, new))
+        if self.arbiter is not None:
+            self.arbiter.staffing.reload()
+
+
+class Node:
+    """Everything one node consists of, put together."""
+
+    def __init__(
+        self, app: str, settings: Settings, reload: Callable[[], Settings], stack: ExitStack
+    ) -> None:
+        process.become_reaper()
+        sys.setswitchinterval(SWITCH_S)
+        self._clock: Clock = SystemClock()
+        self._store = open_store(settings.store, create=True, clock=self._clock)
+        stack.callback(self._store.close)
+        lock = process.StoreLock(Path(f"{self._store.path}.lock"))
+        stack.callback(lock.release)
+        own = process.own_identity()
+        self.node_id = f"{settings.node_name}-{secrets.token_hex(4)}"
+        self._metrics = Metrics(version=__version__, queues=settings.queues)
+        self._ear = Ear()
+        stack.callback(self._ear.close)
+        self._temp_root = _temp_root() / self.node_id
+        stack.callback(shutil.rmtree, self._temp_root, ignore_errors=True)
+        pool = ProcessPool(
+            app, self.node_id, settings, self._clock, self._ear, self._temp_root
+        )
+        stack.callback(pool.close)
+        self._scribe = StoreScribe(
+            self._store, self.node_id, self._clock, self._metrics, self._ear.wake
+        )
+        floor = Floor(self.node_id, settings, self._clock, pool, self._scribe, self._metrics)
+        reloader = _Reloader(reload, floor)
+        self._arbiter = reloader.arbiter = Arbiter(floor, own, app, reloader)
+        self._floor = floor
+        self._bell = stack.enter_context(Listener(settings.store))
+        self._ear.listen(self._bell.fileno(), self._rung)
+        self._endpoint = Endpoint(settings.metrics_listen, self._metrics, self._health)
+        stack.callback(self._endpoint.close)
+        self._record = NodeRecord(
+            node_id=self.node_id,
+            node_name=settings.node_name,
+            process=own,
+            version=__version__,
+            listen=self._endpoint.address,
+            started_at=self._clock.now(),
+        )
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Turn until told to stop and nothing is left."""
+        began = self._clock.mono()
+        self._take_over(self._store)
+        self._ear.catch(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        self._scribe.start()
+        self._arbiter.staffing.boot()
+        settings = self._floor.settings
+        emit(
+            "node.started",
+            node_id=self.node_id, node_name=settings.node_name, pid=os.getpid(),
+            store=settings.store, workers=settings.workers,
+        )  # fmt: skip
+        self._turn_until_done()
+        written = self._finish()
+        emit(
+            "node.stopped",
+            duration_s=round(self._clock.mono() - began, 1), left_behind=int(not written),
+        )  # fmt: skip
+        return self._exit_code()
+
+    def _turn_until_done(self) -> None:
+        clock, arbiter, ear = self._clock, self._arbiter, self._ear
+        told_ready, watched_at = False, clock.mono()
+        while not arbiter.done:
+            began = clock.mono()
+            pause = arbiter.turn(began)
+            spent = clock.mono() - began
+            ear.wait(pause)
+            if clock.mono() - began < TURN_GAP_S and self._is_loaded():
+                clock.sleep(TURN_GAP_S - spent if spent < TURN_GAP_S else 0)
+            if not told_ready and not arbiter.health.not_ready:
+                told_ready = True
+                notify("READY=1")
+            if began - watched_at > WATCHDOG_EVERY_S:
+                watched_at = began
+                notify("WATCHDOG=1")
+
+    def _is_loaded(self) -> bool:
+        return any(len(slot.attempts) > 1 for slot in self._floor.slots.values())
+
+    def _rung(self) -> None:
+        self._arbiter.ring(self._bell.heard())
+
+    def _health(self) -> Health:
+        return self._arbiter.health
+
+    # -- start and end ------------------------------------------------------------------------------
+
+    def _take_over(self, store: Store) -> None:
+        """End what former nodes left on this host, and register; the lock says they are dead."""
+        ledger = Ledger(store, self._clock)
+        with ledger.looking() as look:
+            former = look.unended_nodes()
+        dead = dead_nodes(former, self._record.process)
+        killed = process.end_marked(dead)
+        if killed:
+            emit("orphan.killed", pid=killed, task_id="of former nodes")
+        for node_id in dead:
+            shutil.rmtree(_temp_root() / node_id, ignore_errors=True)
+        now = self._clock.now()
+        with ledger.transaction() as tx:
+            for node in former:
+                tx.end_node(node.node_id, now, f"found dead by {self.node_id}")
+            tx.register_node(self._record)
+
+    def _finish(self) -> bool:
+        notify("STOPPING=1")
+        self._floor.flush_endings()
+        written = self._scribe.stop(LAST_WRITE_S)
+        if written and not self._floor.store_away:
+            why = self._floor.stopping.why if self._floor.stopping else self._floor.fatal
+            with Ledger(self._store, self._clock).transaction() as tx:
+                tx.end_node(self.node_id, self._clock.now(), why or "ended")
+        return written
+
+    def _exit_code(self) -> int:
+        floor = self._floor
+        if not floor.fatal:
+            return 0
+        if floor.booted_generation == 0:
+            raise BootFailed(floor.fatal)
+        raise SupervisorError(floor.fatal, remedy="See the path named above.")
+
+
+def notify(state: str) -> None:
+    """Tell systemd about us, if it asked to be told. Source: sd_notify(3)."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+        try:
+            sock.connect(address)
+            sock.send(state.encode())
+        except OSError as exc:
+            emit("loop.failed", step="notify", error=str(exc))
+
+
+def _temp_root() -> Path:
+    return Path(tempfile.gettempdir()) / f"supervisor-{os.getuid()}"
+
+
+def _changed(old: Settings, new: Settings) -> list[str]:
+    names = [name for name in old.__slots__ if not name.startswith("_")]
+    return [name for name in names if getattr(old, name) != getattr(new, name)]

@@ -1,0 +1,320 @@
+"""The scribe: the one thread of a node that talks to the store, in group commits.
+
+Secret kept here: batching, pacing and what happens while the store is away. Everything asked for
+since the last commit goes into the next one. Endings, notes and the like are *durable* requests:
+they are kept, in order, until they are written; claims and questions are simply not answered then.
+Back-to-back commits would starve other writers of a SQLite file, so there is a pause between them.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from supervisor.clock import Clock
+from supervisor.errors import IllegalTransition, StoreUnavailable, SupervisorError
+from supervisor.model.spec import parse_spec
+from supervisor.node import port
+from supervisor.store import Ledger, Reader, Store
+from supervisor.store.ledger import Transaction
+from supervisor.store.record import AutopsyRecord, WorkerRecord
+from supervisor.telemetry.events import emit
+from supervisor.telemetry.metrics import Metrics
+
+#: Other writers get their turn in this pause (they retry BEGIN within a millisecond).
+PAUSE_S = 0.001
+#: An idle scribe looks at the store's file this often.
+IDLE_S = 0.5
+FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 2.0
+
+_QUESTIONS = (port.ClaimFor, port.ReadMarks, port.ReadCounts, port.ReadOrphans)
+
+
+class StoreScribe:
+    """See `node.port.Scribe` for the verbs; `start` before use, `stop` at the end."""
+
+    def __init__(
+        self, store: Store, node_id: str, clock: Clock, metrics: Metrics, wake: Callable[[], None]
+    ) -> None:
+        self._store = store
+        self._ledger = Ledger(store, clock)
+        self._reader = Reader(store)
+        self._node_id = node_id
+        self._clock = clock
+        self._metrics = metrics
+        self._wake = wake
+        self._asked: deque[port.Request] = deque()
+        self._kept: list[port.Request] = []
+        self._replies: deque[port.Reply] = deque()
+        self._awake = threading.Condition()
+        self._stopping = False
+        self._away = ""
+        self._failures = 0
+        self._gone = False
+        self._thread = threading.Thread(target=self._run, name="scribe", daemon=True)
+
+    # -- called by the main thread ------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def ask(self, request: port.Request) -> None:
+        """Hand in a request."""
+        with self._awake:
+            self._asked.append(request)
+            self._awake.notify()
+
+    def replies(self) -> list[port.Reply]:
+        """Return what was answered since the last call."""
+        heard = []
+        while self._replies:
+            heard.append(self._replies.popleft())
+        return heard
+
+    def unwritten(self) -> int:
+        """Return how many durable requests wait."""
+        return len(self._kept) + sum(not isinstance(r, _QUESTIONS) for r in tuple(self._asked))
+
+    def stop(self, timeout_s: float) -> bool:
+        """Write what is left and end; False if the store did not take it in time."""
+        with self._awake:
+            self._stopping = True
+            self._awake.notify()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    # -- the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._awake:
+                self._awake.wait_for(lambda: self._asked or self._stopping, self._idle_s())
+                batch, self._asked = list(self._asked), deque()
+                done = self._stopping and not batch and not self._kept
+            if done:
+                return
+            self._turn(batch)
+
+    def _idle_s(self) -> float:
+        return PAUSE_S if self._kept else IDLE_S
+
+    def _turn(self, batch: Sequence[port.Request]) -> None:
+        """Write one batch (with what is kept from before) and answer it."""
+        self._kept += [r for r in batch if not isinstance(r, _QUESTIONS)]
+        claims = [r for r in batch if isinstance(r, port.ClaimFor)]
+        try:
+            self._require_file()
+            if self._kept or claims:
+                self._post(self._commit(claims))
+                claims = []
+            self._answer(batch)
+        except StoreUnavailable as exc:
+            self._store_away(exc, claims)
+        else:
+            self._store_back()
+
+    def _commit(self, claims: Sequence[port.ClaimFor]) -> list[port.Reply]:
+        if not self._kept and not self._anything_due(claims):
+            return [self._nothing(claim) for claim in claims]
+        began = self._clock.mono()
+        try:
+            answers = self._write(self._kept, claims)
+            self._kept = []
+        except StoreUnavailable:
+            raise
+        except Exception as exc:
+            emit("loop.failed", step="scribe", error=repr(exc))
+            self._metrics.inc("loop_errors_total")
+            answers = self._one_by_one() + [self._nothing(claim) for claim in claims]
+        self._metrics.observe("store_commit_duration_seconds", self._clock.mono() - began)
+        self._clock.sleep(PAUSE_S)
+        return answers
+
+    def _write(
+        self, writes: Sequence[port.Request], claims: Sequence[port.ClaimFor]
+    ) -> list[port.Reply]:
+        answers: list[port.Reply] = []
+        with self._ledger.transaction() as tx:
+            finishes = [r for r in writes if isinstance(r, port.Finish)]
+            for request in writes:
+                if not isinstance(request, port.Finish):
+                    answers += self._put(tx, request)
+            if finishes:
+                answers.append(self._finish(tx, finishes))
+            answers += [self._claim(tx, claim) for claim in claims]
+        return answers
+
+    def _one_by_one(self) -> list[port.Reply]:
+        """Write each request alone, so that one that cannot be written takes no other with it."""
+        answers: list[port.Reply] = []
+        while self._kept:
+            request = self._kept[0]
+            try:
+                answers += self._write([request], [])
+            except StoreUnavailable:
+                self._post(answers)
+                raise
+            except Exception as exc:
+                if isinstance(exc, IllegalTransition):
+                    self._metrics.inc("illegal_transitions_total")
+                emit("loop.failed", step=f"scribe:{type(request).__name__}", error=repr(exc))
+            self._kept.pop(0)
+        return answers
+
+    # -- writing ------------------------------------------------------------------------------------
+
+    def _put(self, tx: Transaction, request: port.Request) -> list[port.Reply]:
+        now = self._clock.now()
+        match request:
+            case port.Begin():
+                tx.started(request.started)
+            case port.SaveCheckpoint():
+                tx.checkpoint(request.task_id, request.attempt, request.value_json, now)
+            case port.Note():
+                tx.note(
+                    request.task_id, request.attempt,
+                    reason=request.reason, text=request.text, now=now, operator=request.operator,
+                )  # fmt: skip
+            case port.WorkerNote():
+                tx.record_workers([self._worker_record(request)])
+            case port.AutopsyNote():
+                tx.record_autopsy(self._autopsy_record(request.captured))
+            case port.SubmitFor():
+                return [self._submit(tx, request)]
+            case port.Publish():
+                tx.publish(request.limit)
+        return []
+
+    def _finish(self, tx: Transaction, requests: Sequence[port.Finish]) -> port.EndingsWritten:
+        endings = [ending for request in requests for ending in request.endings]
+        settlements = tx.finish(endings)
+        return port.EndingsWritten(tuple(zip(endings, settlements, strict=True)))
+
+    def _submit(self, tx: Transaction, request: port.SubmitFor) -> port.ChildAnswer:
+        try:
+            raw = json.loads(request.spec_json)
+            raw = {"submitted_by": request.parent_id, **raw, "parent_id": request.parent_id}
+            submitted = tx.submit([parse_spec(raw)], self._clock.now())[0]
+        except StoreUnavailable:
+            raise
+        except SupervisorError as exc:
+            return port.ChildAnswer(request.worker_id, request.request, None, str(exc))
+        return port.ChildAnswer(request.worker_id, request.request, submitted)
+
+    def _worker_record(self, note: port.WorkerNote) -> WorkerRecord:
+        now = self._clock.now()
+        return WorkerRecord(
+            worker_id=note.worker_id,
+            node_id=self._node_id,
+            pid=note.pid,
+            start_ticks=note.start_ticks,
+            started_at=note.started_at,
+            ended_at=now if note.exit is not None else None,
+            exit=note.exit,
+        )
+
+    def _autopsy_record(self, captured: port.Captured) -> AutopsyRecord:
+        facts = captured.facts.values
+        first = captured.diagnosis[0] if captured.diagnosis else {}
+        return AutopsyRecord(
+            autopsy_id=str(facts["name"]),
+            task_id=facts.get("task_id"),
+            attempt=facts.get("attempt"),
+            node_id=self._node_id,
+            pid=int(facts["pid"]),
+            path=captured.path,
+            status=captured.status,
+            verdict=str(facts["verdict"]),
+            diagnosis=first.get("code"),
+            diagnosis_json=json.dumps(captured.diagnosis, ensure_ascii=False),
+            created_at=self._clock.now(),
+            bytes=captured.size_bytes,
+            ms=round(captured.ms),
+        )
+
+    # -- claiming -----------------------------------------------------------------------------------
+
+    def _anything_due(self, claims: Sequence[port.ClaimFor]) -> bool:
+        """Look without the write lock: an idle node never takes it."""
+        with self._ledger.looking() as look:
+            now = self._clock.now()
+            due = [look.next_due(claim.queues, claim.types) for claim in claims]
+        return any(moment is not None and moment <= now for moment in due)
+
+    def _claim(self, tx: Transaction, claim: port.ClaimFor) -> port.Claimed:
+        claims = tx.claim(
+            claim.owners,
+            node_id=self._node_id,
+            queues=claim.queues,
+            types=claim.types,
+            now=self._clock.now(),
+        )
+        return port.Claimed(claim.owners, tuple(claims))
+
+    def _nothing(self, claim: port.ClaimFor) -> port.Claimed:
+        with self._ledger.looking() as look:
+            return port.Claimed(claim.owners, (), look.next_due(claim.queues, claim.types))
+
+    # -- answering ----------------------------------------------------------------------------------
+
+    def _answer(self, questions: Sequence[port.Request]) -> None:
+        answers: list[port.Reply] = []
+        for question in questions:
+            match question:
+                case port.ReadMarks():
+                    with self._ledger.looking() as look:
+                        answers.append(port.MarksRead(tuple(look.marks(self._node_id))))
+                case port.ReadOrphans():
+                    with self._ledger.looking() as look:
+                        answers.append(port.OrphansRead(tuple(look.orphans(self._node_id))))
+                case port.ReadCounts():
+                    answers.append(self._counts())
+        self._post(answers)
+
+    def _counts(self) -> port.CountsRead:
+        now = self._clock.now()
+        return port.CountsRead(
+            by_queue={
+                b.name: (b.in_queue, b.scheduled, b.running)
+                for b in self._reader.backlog_by_queue(now)
+            },
+            due_by_type={b.name: b.in_queue for b in self._reader.backlog_by_type(now)},
+        )
+
+    def _post(self, replies: Sequence[port.Reply]) -> None:
+        if replies:
+            self._replies.extend(replies)
+            self._wake()
+
+    # -- a store that is away -----------------------------------------------------------------------
+
+    def _store_away(self, error: StoreUnavailable, claims: Sequence[port.ClaimFor]) -> None:
+        self._metrics.inc("store_errors_total")
+        replies: list[port.Reply] = [port.Claimed(claim.owners, ()) for claim in claims]
+        if str(error) != self._away:
+            self._away = str(error)
+            replies.append(port.StoreAway(self._away))
+        self._post(replies)
+        delay = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2.0**self._failures)
+        self._failures = min(self._failures + 1, 10)
+        self._clock.sleep(delay * random.uniform(0.5, 1.0))
+
+    def _store_back(self) -> None:
+        if self._away:
+            self._away, self._failures = "", 0
+            self._post([port.StoreBack()])
+
+    def _require_file(self) -> None:
+        """Notice a store file that was deleted or replaced under us, and save what is in it."""
+        if self._gone or not self._store.inode_changed():
+            return
+        self._gone = True
+        stamp = self._clock.now().strftime("%Y%m%dT%H%M%S")
+        target = Path(f"{self._store.path}.{stamp}.rescued")
+        self._store.rescue(target)
+        self._post([port.StoreGone(str(target))])

@@ -1,0 +1,177 @@
+"""How many workers there are: births, replacement, rolling over to new code, and crash loops.
+
+Secret kept here: generations. A reload boots the app anew beside the old one; workers of the old
+generation are dismissed only once the new ones are ready, and a broken app changes nothing.
+"""
+
+from __future__ import annotations
+
+from supervisor.model.spawning import Intensity
+from supervisor.model.termination import Phase
+from supervisor.node import port
+from supervisor.node.closing import Closing
+from supervisor.node.floor import Floor, Slot
+from supervisor.settings import TaskOptions
+from supervisor.telemetry.events import emit
+from supervisor.worker.wire import TypeInfo
+
+#: A worker that survives SIGKILL this long (uninterruptible wait) no longer counts as capacity.
+LOST_AFTER_S = 5.0
+
+
+class Staffing:
+    """Keeps the number of workers right."""
+
+    def __init__(self, floor: Floor, closing: Closing, app: str) -> None:
+        self._floor = floor
+        self._closing = closing
+        self._app = app
+        rate = floor.settings.restart_intensity
+        self._intensity = Intensity(deaths=rate.limit, window_s=rate.window_s)
+        self._births = 0
+        self._halted = False
+        self._reason = "initial"
+        self._zygote_asked = False
+        self._zygote_lives = False
+        self._again = False
+
+    # -- the app ------------------------------------------------------------------------------------
+
+    def boot(self) -> None:
+        """Import the app for the first time."""
+        self._zygote_asked = True
+        self._floor.pool.boot(self._floor.generation)
+
+    def reload(self) -> None:
+        """Import the app anew; the running workers go on meanwhile."""
+        if self._zygote_asked:
+            self._again = True  # one is on its way and may have read the old code already
+            return
+        self._floor.generation += 1
+        self.boot()
+
+    def booted(self, event: port.AppBooted) -> None:
+        """The app is imported: learn its types, and start replacing older workers."""
+        floor = self._floor
+        self._zygote_asked, self._zygote_lives = False, True
+        if event.generation < floor.booted_generation:
+            return
+        if event.generation > floor.booted_generation > 0:
+            self._reason = "reload"
+        floor.booted_generation = event.generation
+        floor.types = {info.name: info for info in event.types}
+        floor.options = {info.name: _options(info) for info in event.types}
+        floor.metrics.allow("type", floor.types)
+        emit("app.booted", app=self._app, types=sorted(floor.types))
+        if event.obstacles:
+            emit("app.unforkable", app=self._app, obstacles=list(event.obstacles))
+        if self._again:
+            self._again = False
+            self.reload()
+
+    def refused(self, event: port.AppRefused) -> None:
+        """The app cannot be imported: fatal at the start, without effect at a reload."""
+        floor = self._floor
+        self._zygote_asked = False
+        emit("app.refused", app=self._app, error=event.error)
+        if floor.booted_generation == 0:
+            floor.fatal = event.error
+        elif self._zygote_lives:
+            floor.generation = floor.booted_generation
+
+    def zygote_lost(self, event: port.ZygoteLost, now: float) -> None:
+        """The zygote died: boot another before the next birth, and not in a storm."""
+        emit("spawn.failed", error=f"the zygote ended: {event.how}")
+        self._note_death(0.0, now)
+        self._zygote_asked = self._zygote_lives = False
+        self._floor.generation = self._floor.booted_generation + 1
+
+    # -- births -------------------------------------------------------------------------------------
+
+    def spawn(self, now: float) -> None:
+        """Ask for as many workers as are missing, unless a crash loop has halted births."""
+        floor = self._floor
+        if floor.stopping is not None or self._is_halted(now):
+            return
+        if floor.booted_generation < floor.generation:
+            if not self._zygote_asked:
+                self.boot()
+        if not self._zygote_lives:
+            return
+        self._retire_old()
+        staff = [s for s in floor.slots.values() if self._counts(s, now)]
+        for _ in range(floor.settings.workers - len(staff)):
+            self._birth(now)
+        if len(staff) >= floor.settings.workers:
+            self._reason = "replace"
+
+    def _counts(self, slot: Slot, now: float) -> bool:
+        if slot.generation != self._floor.booted_generation or slot.leaving:
+            return False
+        farewell = slot.farewell
+        if farewell is None:
+            return True
+        return farewell.phase is not Phase.KILL or now - farewell.since < LOST_AFTER_S
+
+    def _birth(self, now: float) -> None:
+        floor = self._floor
+        self._births += 1
+        worker_id = f"{floor.node_id}-w{self._births}"
+        generation = floor.booted_generation
+        floor.slots[worker_id] = Slot(worker_id, generation, self._reason, now)
+        floor.pool.birth(worker_id, generation)
+
+    def _retire_old(self) -> None:
+        floor = self._floor
+        current = floor.booted_generation
+        old = [s for s in floor.slots.values() if s.generation < current and s.farewell is None]
+        ready = [s for s in floor.slots.values() if s.generation == current and s.can_take_work]
+        for slot in old:
+            slot.retiring = bool(ready)
+        if len(ready) >= floor.settings.workers:
+            for slot in old:
+                if not slot.attempts:
+                    self._closing.dismiss(slot, floor.clock.mono())
+
+    def born(self, slot: Slot, pid: int) -> None:
+        """A worker process exists."""
+        slot.pid = pid
+        self._floor.metrics.inc("worker_spawns_total", reason=slot.reason)
+        emit("worker.spawned", worker_id=slot.worker_id, pid=pid, reason=slot.reason)
+
+    def birth_failed(self, slot: Slot, why: str, now: float) -> None:
+        """A worker could not be made."""
+        self._floor.slots.pop(slot.worker_id, None)
+        emit("spawn.failed", error=why)
+        self._note_death(0.0, now)
+
+    def died(self, slot: Slot, now: float) -> None:
+        """A worker was reaped; only deaths nobody asked for count against the intensity."""
+        if slot.farewell is not None or slot.leaving:
+            return
+        self._note_death(now - (slot.ready_at or now), now)
+
+    def _note_death(self, lived_s: float, now: float) -> None:
+        self._intensity = self._intensity.died(lived_s, now)
+        if self._intensity.is_halted(now) and not self._halted:
+            self._halted = True
+            emit(
+                "restart.halted",
+                failures=self._intensity.deaths + 1, window_s=self._intensity.window_s,
+            )  # fmt: skip
+
+    def _is_halted(self, now: float) -> bool:
+        if self._halted and not self._intensity.is_halted(now):
+            self._halted = False
+            emit("restart.resumed", reason="the wait is over: one more try")
+        self._floor.metrics.set("restart_halted", float(self._halted))
+        return self._halted
+
+    @property
+    def halted(self) -> bool:
+        """Whether births wait because too many workers died early."""
+        return self._halted
+
+
+def _options(info: TypeInfo) -> TaskOptions:
+    return TaskOptions(**{name: getattr(info, name) for name in info.__struct_fields__[1:]})

@@ -1,0 +1,214 @@
+"""Probing and judging: what every running attempt shows, and what is wrong with it, if anything.
+
+The probes only read; `model.health.judge` decides; what follows is left to `closing`. A stop wish or
+soft limit is brought to the attempt here too, since it is the same look that says it is time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from supervisor.model.health import GAP_S, Action, Code, Pulse, Verdict, judge
+from supervisor.model.record import Mark, Started
+from supervisor.node.closing import Closing
+from supervisor.node.floor import Attempt, Floor, Slot
+from supervisor.node.port import Begin, Note
+from supervisor.telemetry.events import emit
+from supervisor.worker.vitals import Reading
+from supervisor.worker.wire import Interrupt
+
+NS_PER_S = 1_000_000_000
+#: Vital signs are read this often at most (they cost no system call).
+LOOK_EVERY_S = 0.02
+#: The kernel's files are read this often per attempt at most.
+EXAMINE_EVERY_S = 1.0
+#: An attempt that runs longer than this is written as started; shorter ones with their ending.
+BEGIN_AFTER_S = 0.1
+
+
+class Watching:
+    """The three probes and the judge."""
+
+    def __init__(self, floor: Floor, closing: Closing) -> None:
+        self._floor = floor
+        self._closing = closing
+        self._looked_at = float("-inf")
+        self._due = False
+
+    def forgive(self, gap_s: float, now: float) -> None:
+        """Move every deadline by a gap in which the node itself could not look, and say so."""
+        if gap_s <= GAP_S:
+            return
+        floor = self._floor
+        floor.last_gap_at = now
+        for slot, attempt in floor.attempts():
+            attempt.shift(gap_s)
+            if slot.farewell is not None:
+                slot.farewell = slot.farewell.shifted(gap_s)
+        note = f"the node's own loop stood still for {gap_s:.1f} s: all deadlines moved by it"
+        running = [a.claim for _, a in floor.attempts() if a.started_at is not None]
+        for claim in running:
+            floor.scribe.ask(Note(claim.task_id, claim.attempt, "deadlines_moved", note))
+        emit("loop.lagged", gap_s=round(gap_s, 2))
+
+    # -- probe --------------------------------------------------------------------------------------
+
+    def probe(self, now: float) -> None:
+        """Look at every worker that holds an attempt, if it is time."""
+        self._due = now - self._looked_at >= LOOK_EVERY_S
+        if not self._due:
+            return
+        self._looked_at = now
+        floor = self._floor
+        floor.host = replace(floor.pool.host(), last_gap_at=floor.last_gap_at)
+        begun: list[Started] = []
+        for slot in floor.slots.values():
+            reading = floor.pool.look(slot.worker_id) if slot.attempts else None
+            attempt = slot.attempts.get(reading.seq) if reading is not None else None
+            if reading is not None and attempt is not None:
+                self._look(slot, attempt, reading, now)
+                begun += self._begin(attempt, now)
+        if begun:
+            floor.scribe.ask(Begin(tuple(begun)))
+
+    def _look(self, slot: Slot, attempt: Attempt, reading: Reading, now: float) -> None:
+        if attempt.started_at is None:
+            attempt.started_at = reading.started_ns / NS_PER_S
+            attempt.output_start = reading.output_start
+        if reading.acknowledged_seq == attempt.seq and not attempt.acknowledged:
+            self._acknowledged(attempt, reading.acknowledged_kind)
+        every = min(EXAMINE_EVERY_S, attempt.limits.heartbeat_interval / 2)
+        if now - attempt.examined_at < every:
+            return
+        attempt.examined_at = now
+        signs = self._floor.pool.examine(slot.worker_id, reading, now)
+        if signs is None:
+            return
+        attempt.looks.append(signs)
+        attempt.pulse = attempt.pulse.observe(signs) if attempt.pulse else Pulse.begin(signs)
+        self._floor.pool.trim(slot.worker_id)
+
+    def _begin(self, attempt: Attempt, now: float) -> list[Started]:
+        started = attempt.started_at
+        if attempt.begin_noted or started is None or now - started < BEGIN_AFTER_S:
+            return []
+        attempt.begin_noted = True
+        return [
+            Started(
+                task_id=attempt.claim.task_id,
+                attempt=attempt.claim.attempt,
+                started_at=self._floor.wall(started),
+                timeout=attempt.limits.timeout,
+                soft_timeout=attempt.limits.soft_timeout,
+            )
+        ]
+
+    def _acknowledged(self, attempt: Attempt, kind: str) -> None:
+        attempt.acknowledged = True
+        claim = attempt.claim
+        text = f"the body has seen the {kind.replace('_', ' ')}"
+        self._floor.scribe.ask(Note(claim.task_id, claim.attempt, f"{kind}_acknowledged", text))
+        if kind == "cancel":
+            emit(
+                "cancel.acknowledged",
+                task_id=claim.task_id, attempt=claim.attempt, type=claim.type,
+            )  # fmt: skip
+
+    # -- judge --------------------------------------------------------------------------------------
+
+    def judge(self, now: float) -> None:
+        """Give every looked-at attempt its verdict, and hand those that call for it on."""
+        floor = self._floor
+        for slot, attempt in list(floor.attempts()):
+            if attempt.started_at is None or slot.doomed is not None:
+                continue
+            self._tell(slot, attempt, now)
+            if not self._due or attempt.pulse is None:
+                continue
+            verdict = judge(
+                attempt.pulse, floor.rules_of(attempt), attempt.limits_at(), floor.host, now
+            )
+            if verdict is not None:
+                self._act_on(slot, attempt, verdict, now)
+
+    def _act_on(self, slot: Slot, attempt: Attempt, verdict: Verdict, now: float) -> None:
+        first = verdict.code not in attempt.acted_on
+        if verdict.action is Action.KILL:
+            self._closing.doom(slot, attempt, verdict, now)
+        elif first and verdict.action is Action.CAPTURE:
+            self._closing.examine(slot, attempt, verdict, now)
+        if first:
+            attempt.acted_on.add(verdict.code)
+            self._note_verdict(attempt, verdict)
+
+    def _note_verdict(self, attempt: Attempt, verdict: Verdict) -> None:
+        claim = attempt.claim
+        text = f"{verdict.code} → {verdict.action}: {verdict.why}"
+        self._floor.scribe.ask(Note(claim.task_id, claim.attempt, "verdict", text))
+        task = {"task_id": claim.task_id, "attempt": claim.attempt, "type": claim.type}
+        if verdict.code is Code.STARVED_HOST:
+            emit("verdict.held", **task, verdict=verdict.code, why=verdict.why)
+        else:
+            emit(
+                "verdict.reached",
+                **task, verdict=verdict.code, action=verdict.action, detail=verdict.why,
+            )  # fmt: skip
+
+    # -- tell ---------------------------------------------------------------------------------------
+
+    def mark(self, marks: tuple[Mark, ...], now: float) -> None:
+        """Take in the stop wishes as the store has them."""
+        wanted = {(mark.task_id, mark.attempt): mark.mark for mark in marks}
+        for _, attempt in self._floor.attempts():
+            mark = wanted.get((attempt.claim.task_id, attempt.claim.attempt))
+            if mark is None or attempt.mark is not None:
+                continue
+            attempt.mark, attempt.mark_heard_at = mark, now
+            attempt.acknowledged = False  # what it has seen so far was something else
+            claim = attempt.claim
+            self._floor.metrics.inc("cancel_requests_total", type=claim.type)
+            emit(
+                "cancel.requested",
+                task_id=claim.task_id, attempt=claim.attempt, type=claim.type, by=mark.by,
+            )  # fmt: skip
+
+    def _tell(self, slot: Slot, attempt: Attempt, now: float) -> None:
+        if attempt.mark is not None:
+            if not attempt.delivered:
+                self._deliver(slot, attempt)
+        elif not attempt.soft_told and now >= attempt.soft_at():
+            text = f"soft time limit of {attempt.limits.soft_timeout:g} s"
+            sent = self._floor.pool.send(
+                slot.worker_id, Interrupt(attempt.seq, "soft_timeout", text)
+            )
+            attempt.soft_told = sent
+
+    def _deliver(self, slot: Slot, attempt: Attempt) -> None:
+        mark, claim = attempt.mark, attempt.claim
+        if mark is None:
+            return
+        text = f"{mark.kind} by {mark.by}: {mark.reason}"
+        if self._floor.pool.send(slot.worker_id, Interrupt(attempt.seq, "cancel", text)):
+            attempt.delivered = True
+            self._floor.scribe.ask(
+                Note(claim.task_id, claim.attempt, "cancel_delivered", "told to the worker")
+            )
+            emit(
+                "cancel.delivered", task_id=claim.task_id, attempt=claim.attempt, type=claim.type
+            )
+
+    # -- when next ----------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float:
+        """Return the moment at which some attempt may change its standing by time alone."""
+        moments = [float("inf")]
+        for slot, attempt in self._floor.attempts():
+            if attempt.started_at is None:
+                continue
+            limits = attempt.limits_at()
+            moments.append(limits.timeout_at)
+            if not attempt.soft_told and attempt.mark is None:
+                moments.append(attempt.soft_at())
+            if limits.cancel_at is not None and slot.doomed is None:
+                moments.append(limits.cancel_at)
+        return min(moments)

@@ -232,7 +232,9 @@ class Settings:
     lease: float = field(
         default=90.0,
         metadata=_of(
-            kind.seconds(1, 3600), "A node that has not renewed for this long no longer owns."
+            kind.seconds(1, 3600),
+            "A node that has not renewed for this long no longer owns its tasks. On SQLite the "
+            "store's lock and proof of death decide instead, and nothing waits for it.",
         ),
     )
     sweep_interval: float = field(
@@ -243,8 +245,8 @@ class Settings:
         default=30.0,
         metadata=_of(
             kind.seconds(0, 3600),
-            "How long a task stays TIMEOUT before it runs again when its node's death was "
-            "inferred from the lease and not proven.",
+            "How long a node waits before it ends the attempts of an earlier node whose processes "
+            "it cannot look at (another container): their death is inferred, not proven.",
         ),
     )
     # Stopping a node
@@ -298,10 +300,6 @@ class Settings:
             kind.size(1024, 16 * 2**20),
             "Newest output kept for every attempt that did not succeed.",
         ),
-    )
-    stack_window: float = field(
-        default=300.0,
-        metadata=_of(kind.seconds(1, 3600), "How far back the ring of stack samples reaches."),
     )
     # What the table does not hold
     queue_tables: Mapping[str, Mapping[str, Any]] = field(default_factory=_empty)

@@ -132,8 +132,8 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
 )  # fmt: skip
 
 
-def emit(name: str, /, **fields: object) -> None:
-    """Log one event of the table with its fields."""
+def emit(name: str, /, *, exc_info: bool = False, **fields: object) -> None:
+    """Log one event of the table with its fields, and the current traceback if asked for."""
     event = EVENTS.get(name)
     level = logging.WARNING if event is None else event.level
     logger = logging.getLogger(LOGGER)
@@ -141,4 +141,4 @@ def emit(name: str, /, **fields: object) -> None:
         return
     if event is None or fields.keys() != event.keys:
         fields["undeclared"] = True  # found by the test that reads every emit; shown until then
-    logger.log(level, name, extra={"fields": fields})
+    logger.log(level, name, exc_info=exc_info, extra={"fields": fields})

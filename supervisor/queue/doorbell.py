@@ -24,6 +24,9 @@ Kind = Literal["due", "cancel"]
 _KINDS = frozenset({"due", "cancel"})
 _KIND_BYTES = 16
 
+#: sockaddr_un.sun_path, its closing NUL included (unix(7)); nobody can listen at a longer one.
+ADDRESS_BYTES = 108
+
 #: Nobody listens, the listener is behind (Linux holds 11 datagrams), or it is another user's.
 _NOT_HEARD = (
     BlockingIOError,
@@ -38,7 +41,8 @@ class Bell:
     """Rings at the node of one store, if it listens."""
 
     def __init__(self, store_url: str) -> None:
-        self._addresses = [str(place / _name(store_url)) for place in _places()]
+        paths = [str(place / _name(store_url)) for place in _places()]
+        self._addresses = [path for path in paths if len(os.fsencode(path)) < ADDRESS_BYTES]
         self._socket = _datagram_socket()
 
     def ring(self, kind: Kind) -> None:
@@ -70,7 +74,7 @@ class Listener:
         self._socket = _datagram_socket()
         try:
             self._path = _bind(self._socket, store_url)
-            self._inode = self._path.stat().st_ino
+            self._identity = _identity(self._path)
         except BaseException:
             self._socket.close()
             raise
@@ -91,7 +95,7 @@ class Listener:
         """Stop listening; the address goes unless another listener has taken it."""
         self._socket.close()
         with suppress(FileNotFoundError):
-            if self._path.stat().st_ino == self._inode:
+            if _identity(self._path) == self._identity:
                 self._path.unlink()
 
     def __enter__(self) -> Self:
@@ -104,6 +108,11 @@ class Listener:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_ctime_ns  # an inode number alone is given out again at once
 
 
 def _datagram_socket() -> socket.socket:

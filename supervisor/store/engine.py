@@ -38,7 +38,7 @@ class Store:
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
-        self.url = f"sqlite:///{path}"
+        self.url = f"sqlite:///{quote(str(path))}"
         self._clock = clock
         self._readers = _engine(path, busy_ms=READ_BUSY_MS, read_only=True)
         self._writers = _engine(path, busy_ms=0, read_only=False)
@@ -210,8 +210,19 @@ def _make_file(path: Path) -> None:
 
 def _engine(path: Path, *, busy_ms: int, read_only: bool) -> sa.Engine:
     # mode=rw: a connection made after the file was deleted must fail, not make an empty one.
-    url = f"sqlite:///file:{quote(str(path))}?mode=rw&uri=true"
-    engine = sa.create_engine(url, pool_size=5, max_overflow=50, pool_reset_on_return=None)
+    uri = f"file:{quote(str(path))}?mode=rw"
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(uri, uri=True, check_same_thread=False, cached_statements=256)
+
+    engine = sa.create_engine(
+        "sqlite://",
+        creator=connect,
+        poolclass=sa.QueuePool,
+        pool_size=5,
+        max_overflow=50,
+        pool_reset_on_return=None,  # every user here ends its transaction itself
+    )
 
     def prepare(driver: Any, _record: object) -> None:
         driver.isolation_level = None  # we say BEGIN and COMMIT ourselves

@@ -106,7 +106,9 @@ def _capture(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, required=True, help="the .zip file to write")
     parser.add_argument("--facts", metavar="FILE", help="JSON object to store; - reads stdin")
     parser.add_argument(
-        "--facts-only", action="store_true", help="store the facts and examine nothing"
+        "--facts-only",
+        action="store_true",
+        help="store the facts (and --log-ring, --output if given) and examine nothing",
     )
     parser.add_argument(
         "--log-ring", metavar="PATH", help="read the log ring here, not through the process"

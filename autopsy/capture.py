@@ -69,7 +69,7 @@ def capture(order: Order, registry: Registry | None = None) -> Captured:
     started = clock.mono()
     facts = Section("facts", Status.OK, payload=order.facts)
     examined = None if order.facts_only else _examined(order, registry, started)
-    sections = (facts, *(examined.sections if examined else ()))
+    sections = (facts, *(examined.sections if examined else _left_behind(order.kept)))
     heading = _heading(order, examined, sections, _ms_since(started))
     text = _report(heading, sections)
     size = write_bundle(order.out, heading, sections, text) if order.out else 0
@@ -86,6 +86,14 @@ def _examined(order: Order, registry: Registry | None, started_mono: float) -> E
     dumper = Dumper(order.py_spy)
     chosen = registry or runner.registry
     return examine(order.pid, order.start_ticks, deadline, dumper, order.kept, chosen)
+
+
+def _left_behind(kept: Kept) -> list[Section]:
+    if kept == Kept():
+        return []
+    from autopsy.collect.record import kept_sections  # as above: not paid for by facts alone
+
+    return kept_sections(kept)
 
 
 def _heading(

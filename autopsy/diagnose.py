@@ -7,9 +7,10 @@ the answer is `unknown`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 
-from autopsy.case import Case, Thread
+from autopsy.case import Case, Frame, Thread
 from autopsy.cause import Diagnosis
 from autopsy.section import Payload
 
@@ -28,6 +29,11 @@ _QUEUE_WORDS = (".get(", ".wait(", ".join(", ".result(")
 _CLOSE_WAIT_MANY = 50
 _THREADS_MANY = 500
 _ZOMBIES_MANY = 20
+_TOTAL_HOT, _SHARE_HOT = 0.7, 0.2
+# In the movement window: a thread that waits for the GIL wakes every 5 ms.
+_GIL_WAITER_SWITCHES = 6
+_RESTLESS_SWITCHES = 25
+_C_LIBRARIES = ("libc.", "libc-", "ld-", "[vdso]", "libpthread", "libm.")
 
 
 Rule = Callable[[Case], Iterator[Diagnosis]]
@@ -121,26 +127,58 @@ def _leaks(case: Case) -> Iterator[Diagnosis]:
 
 
 def _busy(case: Case) -> Iterator[Diagnosis]:
+    total = sum(one.cpu_ratio for one in case.threads)
     for one in case.threads:
-        if not one.running:
-            continue
-        seen = (
-            f"process, movement: thread {one.tid} state {one.state}, then {one.state_after}, "
-            f"{one.cpu_ratio:.0%} CPU, {one.switches} switches"
-        )
-        leaf_fixed = bool(one.frames) and one.frames[:1] == one.frames_after[:1]
-        if not one.frames or not one.owns_gil:
-            yield _hit("busy.python", 0.3, seen, "stacks: none, so Python and native look alike")
-        elif not any(one.owns_gil) and leaf_fixed and len(one.owns_gil) > 1:
-            yield _hit("busy.native", 0.85, seen, f"stacks: without the GIL in {one.where}")
-        elif _native_leaf(case, one) and leaf_fixed and all(one.owns_gil):
-            yield _hit("busy.native_gil", 0.85, seen, f"stacks: {_native_leaf(case, one)}")
-        elif leaf_fixed and all(one.owns_gil):
-            note = "stacks: a one-line loop and one long operation of the interpreter look alike"
-            yield _hit("busy.python", 0.6, seen, f"stacks: {one.where}", note)
-            yield _hit("busy.native_gil", 0.4, seen, f"stacks: {one.where}", note)
-        else:
-            yield _hit("busy.python", 0.8, seen, f"stacks: moving in {one.where}")
+        # Threads that take turns at the GIL are each asleep half of the time.
+        taking_turns = total > _TOTAL_HOT and one.cpu_ratio > _SHARE_HOT
+        if (one.running or taking_turns) and one not in _restless(case):
+            yield from _one_busy(case, one)
+
+
+def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
+    seen = (
+        f"process, movement: thread {one.tid} state {one.state}, then {one.state_after}, "
+        f"{one.cpu_ratio:.0%} CPU, {one.switches} switches"
+    )
+    where = f"stacks: {one.where}"
+    leaf_fixed = bool(one.frames) and one.frames[:1] == one.frames_after[:1]
+    native = _native_leaf(case, one)
+    if not one.frames or not one.owns_gil:
+        yield _hit("busy.python", 0.3, seen, "stacks: none, so Python and native look alike")
+    elif not any(one.owns_gil) and leaf_fixed and one.switches < _GIL_WAITER_SWITCHES:
+        yield _hit("busy.native", 0.85, seen, f"{where}, without the GIL in both samples")
+    elif native and leaf_fixed and all(one.owns_gil):
+        yield _hit("busy.native_gil", 0.8, seen, f"stacks: {native}, the GIL held throughout")
+    elif leaf_fixed and all(one.owns_gil):
+        note = "stacks: a one-line loop and one long operation of the interpreter look alike"
+        yield _hit("busy.python", 0.6, seen, where, note)
+        yield _hit("busy.native_gil", 0.4, seen, where, note)
+    else:
+        yield _hit("busy.python", 0.8, seen, f"{where}, elsewhere or without the GIL once")
+
+
+def _livelock(case: Case) -> Iterator[Diagnosis]:
+    restless = _restless(case)[:4]
+    if restless:
+        lines = (f"movement: thread {one.tid}, {one.switches} wake-ups" for one in restless)
+        where = (f"stacks: {one.where}" for one in restless)
+        yield _hit("busy.livelock", 0.6, *lines, *where)
+
+
+def _restless(case: Case) -> list[Thread]:
+    """Threads that keep waking each other at locks; one alone is no such thing."""
+    found = [
+        one
+        for one in case.threads
+        if one.switches > _RESTLESS_SWITCHES
+        and (_at_a_lock(one.frames) or _at_a_lock(one.frames_after))
+    ]
+    return found if len(found) > 1 else []
+
+
+def _at_a_lock(frames: tuple[Frame, ...]) -> bool:
+    near = frames[:4]
+    return any("acquire(" in one.source or one.function in ("acquire", "_enter") for one in near)
 
 
 def _gil_held_asleep(case: Case) -> Iterator[Diagnosis]:
@@ -155,10 +193,13 @@ def _gil_held_asleep(case: Case) -> Iterator[Diagnosis]:
 
 
 def _native_leaf(case: Case, thread: Thread) -> str:
+    """The C function the thread is in; a call of libc alone is not one: a loop makes those too."""
     for sample in case.samples[2:]:
-        stack = case.stack_in(sample, thread.tid)
-        if stack and stack[0].native:
-            return f"native code {stack[0].function} ({stack[0].file}) above {thread.frames[0]}"
+        for frame in case.stack_in(sample, thread.tid):
+            if not frame.native:
+                break
+            if not os.path.basename(frame.file).startswith(_C_LIBRARIES):
+                return f"native code {frame.function} ({frame.file}) above {thread.frames[0]}"
     return ""
 
 
@@ -348,4 +389,12 @@ def _holders(case: Case) -> str:
     return f"locks: held by {named or 'nobody the kernel names'}"
 
 
-_RULES: tuple[Rule, ...] = (_uninterruptible, _leaks, _busy, _gil_held_asleep, _locks, _waits)
+_RULES: tuple[Rule, ...] = (
+    _uninterruptible,
+    _leaks,
+    _busy,
+    _livelock,
+    _gil_held_asleep,
+    _locks,
+    _waits,
+)

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from autopsy import memfd, redact
 from autopsy.collect import procfs
 from autopsy.collect.patient import Patient
+from autopsy.errors import RingUnreadable
 from autopsy.memfd import Kept
 from autopsy.ring import LogRecordView, LogRing
-from autopsy.section import Payload, Skipped
+from autopsy.section import Payload, Section, Skipped, Status
 
 LOG_RECORDS = 100
 OUTPUT_TAIL_BYTES = 64 << 10
@@ -32,45 +33,70 @@ def open_memfd(pid: int, name: str, flags: int = os.O_RDONLY) -> int | None:
 
 
 def logs_collector(kept: Kept) -> Callable[[Patient], Payload]:
-    """Return the collector of the last log records, oldest first, redacted.
-
-    It raises Skipped when there is no log ring.
-    """
+    """Return the collector of the log records; it raises Skipped when there is no log ring."""
 
     def collect(patient: Patient) -> Payload:
         fd = _opened(patient, memfd.LOG_RING, kept.log_ring)
         if fd is None:
             raise Skipped("the process has no log ring (it does not run under a supervisor)")
-        try:
-            return {"records": [_record_entry(record) for record in _records(fd)]}
-        finally:
-            os.close(fd)
+        return logs_in(fd)
 
     return collect
 
 
 def output_collector(kept: Kept) -> Callable[[Patient], Payload]:
-    """Return the collector of the end of standard output and error, redacted.
-
-    It raises Skipped when the output does not go to shared memory.
-    """
+    """Return the collector of the output; it raises Skipped when that is not in shared memory."""
 
     def collect(patient: Patient) -> Payload:
         fd = _opened(patient, memfd.OUTPUT, kept.output)
         if fd is None:
             raise Skipped("the process does not write its output to shared memory")
-        try:
-            return _tail(fd)
-        finally:
-            os.close(fd)
+        return output_in(fd)
 
     return collect
 
 
+def logs_in(fd: int) -> Payload:
+    """Return the last log records of a ring, oldest first, redacted; closes the descriptor."""
+    try:
+        return {"records": [_record_entry(record) for record in _records(fd)]}
+    finally:
+        os.close(fd)
+
+
+def output_in(fd: int) -> Payload:
+    """Return the end of an output memfd, redacted; closes the descriptor."""
+    try:
+        return _tail(fd)
+    finally:
+        os.close(fd)
+
+
+def kept_sections(kept: Kept) -> list[Section]:
+    """Return what is left of a process that is gone: one section for each path that is given."""
+    found = []
+    for name, path, read in (
+        ("logs", kept.log_ring, logs_in),
+        ("output", kept.output, output_in),
+    ):
+        if path is not None:
+            found.append(_kept_section(name, path, read))
+    return found
+
+
+def _kept_section(name: str, path: str, read: Callable[[int], Payload]) -> Section:
+    try:
+        return Section(name, Status.OK, payload=read(_open(path)))
+    except (OSError, RingUnreadable) as exc:
+        return Section(name, Status.ERROR, str(exc))
+
+
 def _opened(patient: Patient, name: str, kept_path: str | None) -> int | None:
-    if kept_path is None:
-        return open_memfd(patient.pid, name)
-    return os.open(kept_path, os.O_RDONLY | os.O_CLOEXEC)
+    return open_memfd(patient.pid, name) if kept_path is None else _open(kept_path)
+
+
+def _open(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _records(fd: int) -> list[LogRecordView]:

@@ -200,9 +200,12 @@ def test_the_last_words_of_a_dead_process_are_read_where_they_were_kept(
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         kept = Kept(f"/proc/{os.getpid()}/fd/{log_fd}", f"/proc/{os.getpid()}/fd/{output_fd}")
         captured = capture(Order(process.pid, budget_s=5, kept=kept))
-    payloads = {section.name: section.payload for section in captured.sections}
-    assert [record["seq"] for record in payloads["logs"]["records"]] == [1, 2]
-    assert payloads["output"]["written_bytes"] == 39
+    reaped = capture(Order(process.pid, budget_s=5, kept=kept, facts_only=True))
+    assert [section.name for section in reaped.sections] == ["facts", "logs", "output"]
+    for sections in (captured.sections, reaped.sections):
+        payloads = {section.name: section.payload for section in sections}
+        assert [record["seq"] for record in payloads["logs"]["records"]] == [1, 2]
+        assert payloads["output"]["written_bytes"] == 39
 
 
 def fake_py_spy(directory: Path, script: str) -> str:

@@ -37,8 +37,6 @@ class Closing:
             capture=settings.autopsy_budget,
         )
 
-    # -- reasons to go ------------------------------------------------------------------------------
-
     def doom(self, slot: Slot, attempt: Attempt, verdict: Verdict, now: float) -> None:
         """Decide that this attempt's process ends: evidence first, then the kill."""
         self.give_back_unread(slot, f"its worker is killed: {verdict.code}")
@@ -49,7 +47,7 @@ class Closing:
             emit("cancel.forced", task_id=claim.task_id, attempt=claim.attempt, type=claim.type)
         self._capture(slot, attempt, verdict)
 
-    def examine(self, slot: Slot, attempt: Attempt, verdict: Verdict, now: float) -> None:
+    def examine(self, slot: Slot, attempt: Attempt, verdict: Verdict) -> None:
         """Take evidence of an attempt and let it live (diagnostic mode)."""
         self._floor.pool.capture(
             slot.worker_id,
@@ -78,8 +76,6 @@ class Closing:
             if attempt is not None:
                 self._floor.end(slot, attempt, ended.never_started(why))
 
-    # -- one turn -----------------------------------------------------------------------------------
-
     def act(self, now: float) -> None:
         """Move every worker on its way out as far as it may go now."""
         for slot in list(self._floor.slots.values()):
@@ -97,9 +93,7 @@ class Closing:
         if farewell.phase is Phase.CAPTURE and slot.bundle_ready:
             self._enter(slot, farewell, Phase.KILL, now)
             return
-        phase = farewell.next(
-            self._budgets(), now, unread=False, in_body=current is not None
-        )
+        phase = farewell.next(self._budgets(), now, unread=False, in_body=current is not None)
         if phase is not None:
             self._enter(slot, farewell, phase, now)
 
@@ -135,8 +129,6 @@ class Closing:
     def gone(self, worker_id: str) -> None:
         """A worker was reaped: forget what was kept of its end."""
         self._killed_at.pop(worker_id, None)
-
-    # -- evidence -----------------------------------------------------------------------------------
 
     def _capture(self, slot: Slot, attempt: Attempt | None, verdict: Verdict | None) -> None:
         slot.bundle_ready = False

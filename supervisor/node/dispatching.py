@@ -68,9 +68,9 @@ class Dispatching:
         ahead = look_ahead([self._listening.durations.get(kind) for kind in self._in_play])
         slots = [s for s in floor.slots.values() if s.can_take_work and not s.retiring]
         rooms = [(slot, ahead - len(slot.attempts) - slot.promised) for slot in slots]
-        if ahead > 1 and sum(max(0, room) for _, room in rooms) < len(slots) * ahead // 2:
-            if all(slot.attempts for slot in slots):
-                return []  # wait until half is used up: larger batches, fewer commits
+        free = sum(max(0, room) for _, room in rooms)
+        if 2 * free < len(slots) * ahead and all(slot.attempts for slot in slots):
+            return []  # wait until half is used up: larger batches, fewer commits
         owners: list[Owner] = []
         for level in range(ahead):
             for slot, room in rooms:

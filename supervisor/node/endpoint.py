@@ -49,9 +49,7 @@ class Endpoint:
             self._server.server_close()
 
 
-def _handler(
-    metrics: Metrics, health: Callable[[], Health]
-) -> type[BaseHTTPRequestHandler]:
+def _handler(metrics: Metrics, health: Callable[[], Health]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """Answers GET for the three paths."""
 

@@ -65,8 +65,6 @@ class Lifeline:
         for fd in (self._log_fd, self._dump_fd, self._output_fd):
             os.close(fd)
 
-    # -- assignments --------------------------------------------------------------------------------
-
     def assign(self, message: wire.Assignment) -> bool:
         """Put one packet in the worker's queue; False if there is no room."""
         try:
@@ -84,8 +82,6 @@ class Lifeline:
                 if isinstance(message, wire.Assign):
                     seqs.append(message.seq)
         return seqs
-
-    # -- control ------------------------------------------------------------------------------------
 
     def send(self, message: wire.FromNode) -> bool:
         """Send a control message; False if the worker does not take it now."""
@@ -107,8 +103,6 @@ class Lifeline:
         if not size:
             raise EOFError
         yield from self._stream.feed(memoryview(buffer)[:size])
-
-    # -- output -------------------------------------------------------------------------------------
 
     def output_tail(self, start: int) -> str:
         """Return the end of what was printed since this offset, marked where it was cut."""

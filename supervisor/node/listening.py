@@ -72,8 +72,6 @@ class Listening:
             port.WorkerNote(slot.worker_id, slot.pid, slot.start_ticks, started_at, exit)
         )
 
-    # -- reports ------------------------------------------------------------------------------------
-
     def _finished(self, slot: Slot, message: wire.Finished) -> None:
         attempt = slot.attempts.get(message.seq)
         if attempt is None:
@@ -85,7 +83,7 @@ class Listening:
         self._floor.end(
             slot,
             attempt,
-            self._outcome(slot, attempt, message, finished),
+            self._outcome(attempt, message, finished),
             usage=_usage(message),
             ended_at=finished,
             children=message.children,
@@ -97,9 +95,7 @@ class Listening:
         self.durations[kind] = duration_s if mean is None else mean + 0.2 * (duration_s - mean)
         self._floor.metrics.inc("tasks_started_total", type=kind)
 
-    def _outcome(
-        self, slot: Slot, attempt: Attempt, message: wire.Finished, finished: float
-    ) -> Outcome:
+    def _outcome(self, attempt: Attempt, message: wire.Finished, finished: float) -> Outcome:
         late = finished - attempt.limits_at().timeout_at
         if late > 0 and attempt.mark is None and message.how == "returned":
             why = f"returned {late:.2f} s after its time limit: the late result was discarded"
@@ -120,8 +116,6 @@ class Listening:
             retryable=message.retryable,
         )
 
-    # -- deaths -------------------------------------------------------------------------------------
-
     def exited(self, slot: Slot, exit: port.Exited) -> None:
         """A worker was reaped: end what it still held."""
         floor = self._floor
@@ -139,9 +133,7 @@ class Listening:
         self._note_worker(slot, exit.how)
         reason = _exit_reason(slot, exit)
         floor.metrics.inc("worker_exits_total", reason=reason)
-        emit(
-            "worker.exited", worker_id=slot.worker_id, pid=slot.pid, exit=exit.how, reason=reason
-        )
+        emit("worker.exited", worker_id=slot.worker_id, pid=slot.pid, exit=exit.how, reason=reason)
 
     def _learn_start(self, attempt: Attempt, last: Reading) -> None:
         if attempt.started_at is None:
@@ -161,8 +153,6 @@ class Listening:
         if farewell is not None and self._floor.stopping is not None:
             return ended.shut_down(forced=True)
         return ended.crashed(f"the worker {exit.how}")
-
-    # -- evidence -----------------------------------------------------------------------------------
 
     def captured(self, slot: Slot | None, captured: port.Captured) -> None:
         """An autopsy is over."""

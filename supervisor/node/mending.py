@@ -69,8 +69,6 @@ class Mending:
             emit("task.unrouted", type=name)
         self.unrouted = unrouted if floor.types else frozenset()
 
-    # -- tasks of dead nodes ------------------------------------------------------------------------
-
     def sweep(self, orphans: tuple[Orphan, ...], now: float) -> None:
         """End the attempts of other nodes whose death is proven."""
         floor = self._floor

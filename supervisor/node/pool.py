@@ -82,8 +82,6 @@ class ProcessPool:
         self._host = Host()
         self._host_at = float("-inf")
 
-    # -- births -------------------------------------------------------------------------------------
-
     def boot(self, generation: int) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
@@ -158,8 +156,6 @@ class ProcessPool:
             worker.line.close()
             self._events.append(port.BirthFailed(worker_id, why))
 
-    # -- hearing ------------------------------------------------------------------------------------
-
     def events(self) -> list[port.PoolEvent]:
         self._captures.turn()
         self._overdue_births()
@@ -200,9 +196,7 @@ class ProcessPool:
         for old in [n for n in self._nests if n.generation < nest.generation]:
             self._close_nest(old)
         self._events.append(
-            port.AppBooted(
-                nest.generation, message.types, message.obstacles, message.warnings
-            )
+            port.AppBooted(nest.generation, message.types, message.obstacles, message.warnings)
         )
         self._serve_births()
 
@@ -261,8 +255,6 @@ class ProcessPool:
                     self.kill_tree(worker.worker_id)
                 else:
                     self._fail_birth(worker.worker_id, f"not born within {BIRTH_S:g} s")
-
-    # -- one worker -----------------------------------------------------------------------------------
 
     def send(self, worker_id: str, message: wire.FromNode) -> bool:
         worker = self._workers.get(worker_id)
@@ -327,8 +319,6 @@ class ProcessPool:
     def reconfigure(self, settings: Settings) -> None:
         """Use new settings for what is born from here on."""
         self._settings = settings
-
-    # -- strangers ------------------------------------------------------------------------------------
 
     def sweep_strangers(self) -> int:
         self._tools = [tool for tool in self._tools if tool.poll() is None]

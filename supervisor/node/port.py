@@ -19,8 +19,6 @@ from supervisor.store.record import Orphan
 from supervisor.worker.vitals import Reading
 from supervisor.worker.wire import Assign, FromNode, FromWorker, TypeInfo
 
-# --- heard from the pool ---------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True)
 class AppBooted:
@@ -174,9 +172,6 @@ class Pool(Protocol):
 
     def sweep_strangers(self) -> int:
         """End and reap adopted processes that belong to no worker; return how many."""
-
-
-# --- the scribe ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def boot_id() -> str:
 
 def pid_namespace() -> int:
     """Return the inode of our pid namespace."""
-    return os.stat("/proc/self/ns/pid").st_ino
+    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def own_identity() -> ProcessIdentity:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from supervisor.model.outcome import Settlement
 from supervisor.model.record import Ending
@@ -61,7 +62,11 @@ class Reporting:
                 self._log(ending, settlement)
 
     def _log(self, ending: Ending, settlement: Settlement) -> None:
-        task = {"task_id": ending.task_id, "attempt": ending.attempt, "type": ending.type}
+        task: dict[str, Any] = {
+            "task_id": ending.task_id,
+            "attempt": ending.attempt,
+            "type": ending.type,
+        }
         if settlement.quarantined:
             emit("task.quarantined", **task, crashes=settlement.crash_count)
         elif settlement.state in (State.FAILED, State.TIMEOUT):

@@ -97,9 +97,7 @@ class Node:
         stack.callback(self._ear.close)
         self._temp_root = _temp_root() / self.node_id
         stack.callback(shutil.rmtree, self._temp_root, ignore_errors=True)
-        pool = ProcessPool(
-            app, self.node_id, settings, self._clock, self._ear, self._temp_root
-        )
+        pool = ProcessPool(app, self.node_id, settings, self._clock, self._ear, self._temp_root)
         stack.callback(pool.close)
         self._scribe = StoreScribe(
             self._store, self.node_id, self._clock, self._metrics, self._ear.wake
@@ -120,8 +118,6 @@ class Node:
             listen=self._endpoint.address,
             started_at=self._clock.now(),
         )
-
-    # -- life ---------------------------------------------------------------------------------------
 
     def run(self) -> int:
         """Turn until told to stop and nothing is left."""
@@ -169,8 +165,6 @@ class Node:
 
     def _health(self) -> Health:
         return self._arbiter.health
-
-    # -- start and end ------------------------------------------------------------------------------
 
     def _take_over(self, store: Store) -> None:
         """End what former nodes left on this host, and register; the lock says they are dead."""

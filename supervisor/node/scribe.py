@@ -57,8 +57,6 @@ class StoreScribe:
         self._gone = False
         self._thread = threading.Thread(target=self._run, name="scribe", daemon=True)
 
-    # -- called by the main thread ------------------------------------------------------------------
-
     def start(self) -> None:
         """Begin to write."""
         self._thread.start()
@@ -87,8 +85,6 @@ class StoreScribe:
             self._awake.notify()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
-
-    # -- the thread ---------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while True:
@@ -166,8 +162,6 @@ class StoreScribe:
             self._kept.pop(0)
         return answers
 
-    # -- writing ------------------------------------------------------------------------------------
-
     def _put(self, tx: Transaction, request: port.Request) -> list[port.Reply]:
         now = self._clock.now()
         match request:
@@ -237,8 +231,6 @@ class StoreScribe:
             ms=round(captured.ms),
         )
 
-    # -- claiming -----------------------------------------------------------------------------------
-
     def _anything_due(self, claims: Sequence[port.ClaimFor]) -> bool:
         """Look without the write lock: an idle node never takes it."""
         with self._ledger.looking() as look:
@@ -259,8 +251,6 @@ class StoreScribe:
     def _nothing(self, claim: port.ClaimFor) -> port.Claimed:
         with self._ledger.looking() as look:
             return port.Claimed(claim.owners, (), look.next_due(claim.queues, claim.types))
-
-    # -- answering ----------------------------------------------------------------------------------
 
     def _answer(self, questions: Sequence[port.Request]) -> None:
         answers: list[port.Reply] = []
@@ -290,8 +280,6 @@ class StoreScribe:
         if replies:
             self._replies.extend(replies)
             self._wake()
-
-    # -- a store that is away -----------------------------------------------------------------------
 
     def _store_away(self, error: StoreUnavailable, claims: Sequence[port.ClaimFor]) -> None:
         self._metrics.inc("store_errors_total")

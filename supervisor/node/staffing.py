@@ -35,8 +35,6 @@ class Staffing:
         self._zygote_lives = False
         self._again = False
 
-    # -- the app ------------------------------------------------------------------------------------
-
     def boot(self) -> None:
         """Import the app for the first time."""
         self._zygote_asked = True
@@ -86,16 +84,13 @@ class Staffing:
         self._zygote_asked = self._zygote_lives = False
         self._floor.generation = self._floor.booted_generation + 1
 
-    # -- births -------------------------------------------------------------------------------------
-
     def spawn(self, now: float) -> None:
         """Ask for as many workers as are missing, unless a crash loop has halted births."""
         floor = self._floor
         if floor.stopping is not None or self._is_halted(now):
             return
-        if floor.booted_generation < floor.generation:
-            if not self._zygote_asked:
-                self.boot()
+        if floor.booted_generation < floor.generation and not self._zygote_asked:
+            self.boot()
         if not self._zygote_lives:
             return
         self._retire_old()

@@ -1,12 +1,13 @@
 """Probing and judging: what every running attempt shows, and what is wrong with it, if anything.
 
-The probes only read; `model.health.judge` decides; what follows is left to `closing`. A stop wish or
-soft limit is brought to the attempt here too, since it is the same look that says it is time.
+The probes only read; `model.health.judge` decides; what follows is left to `closing`. A stop wish
+or soft limit is brought to the attempt here too, since it is the same look that says it is time.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from supervisor.model.health import GAP_S, Action, Code, Pulse, Verdict, judge
 from supervisor.model.record import Mark, Started
@@ -50,8 +51,6 @@ class Watching:
         for claim in running:
             floor.scribe.ask(Note(claim.task_id, claim.attempt, "deadlines_moved", note))
         emit("loop.lagged", gap_s=round(gap_s, 2))
-
-    # -- probe --------------------------------------------------------------------------------------
 
     def probe(self, now: float) -> None:
         """Look at every worker that holds an attempt, if it is time."""
@@ -114,8 +113,6 @@ class Watching:
                 task_id=claim.task_id, attempt=claim.attempt, type=claim.type,
             )  # fmt: skip
 
-    # -- judge --------------------------------------------------------------------------------------
-
     def judge(self, now: float) -> None:
         """Give every looked-at attempt its verdict, and hand those that call for it on."""
         floor = self._floor
@@ -136,7 +133,7 @@ class Watching:
         if verdict.action is Action.KILL:
             self._closing.doom(slot, attempt, verdict, now)
         elif first and verdict.action is Action.CAPTURE:
-            self._closing.examine(slot, attempt, verdict, now)
+            self._closing.examine(slot, attempt, verdict)
         if first:
             attempt.acted_on.add(verdict.code)
             self._note_verdict(attempt, verdict)
@@ -145,7 +142,11 @@ class Watching:
         claim = attempt.claim
         text = f"{verdict.code} → {verdict.action}: {verdict.why}"
         self._floor.scribe.ask(Note(claim.task_id, claim.attempt, "verdict", text))
-        task = {"task_id": claim.task_id, "attempt": claim.attempt, "type": claim.type}
+        task: dict[str, Any] = {
+            "task_id": claim.task_id,
+            "attempt": claim.attempt,
+            "type": claim.type,
+        }
         if verdict.code is Code.STARVED_HOST:
             emit("verdict.held", **task, verdict=verdict.code, why=verdict.why)
         else:
@@ -153,8 +154,6 @@ class Watching:
                 "verdict.reached",
                 **task, verdict=verdict.code, action=verdict.action, detail=verdict.why,
             )  # fmt: skip
-
-    # -- tell ---------------------------------------------------------------------------------------
 
     def mark(self, marks: tuple[Mark, ...], now: float) -> None:
         """Take in the stop wishes as the store has them."""
@@ -193,11 +192,7 @@ class Watching:
             self._floor.scribe.ask(
                 Note(claim.task_id, claim.attempt, "cancel_delivered", "told to the worker")
             )
-            emit(
-                "cancel.delivered", task_id=claim.task_id, attempt=claim.attempt, type=claim.type
-            )
-
-    # -- when next ----------------------------------------------------------------------------------
+            emit("cancel.delivered", task_id=claim.task_id, attempt=claim.attempt, type=claim.type)
 
     def next_deadline(self) -> float:
         """Return the moment at which some attempt may change its standing by time alone."""

@@ -91,9 +91,7 @@ async def _awaited(task: Task, context: TaskContext, params: dict[str, Any], gua
     return await value if inspect.isawaitable(value) else value
 
 
-def _cancel_soon(
-    loop: asyncio.AbstractEventLoop, body: asyncio.Task[Any], guard: Guard
-) -> None:
+def _cancel_soon(loop: asyncio.AbstractEventLoop, body: asyncio.Task[Any], guard: Guard) -> None:
     def deliver() -> None:
         guard.acknowledge()
         body.cancel()

@@ -122,8 +122,6 @@ class Worker:
         self._baseline: dict[int, object] = {}
         self._threads = 0
 
-    # -- life -------------------------------------------------------------------------------------
-
     def run(self) -> int:
         """Serve assignments until told to stop, recycled or interrupted; return the exit code."""
         self._settle_in()
@@ -179,8 +177,6 @@ class Worker:
         atexit._run_exitfuncs()
         tree.kill_descendants(self._pid)
         shutil.rmtree(self.temp_dir, ignore_errors=True)
-
-    # -- one attempt --------------------------------------------------------------------------------
 
     def _attempt(self, assign: wire.Assign) -> None:
         self._interrupted_by = None
@@ -247,8 +243,6 @@ class Worker:
                 stream.flush()
         return killed
 
-    # -- interrupts -------------------------------------------------------------------------------
-
     def arm(self, nudge: Callable[[], None] | None, *, by_signal: bool) -> None:
         """The body begins: interrupts may land, by signal or through `nudge` (async bodies)."""
         self._nudge = nudge
@@ -290,8 +284,6 @@ class Worker:
             self._nudge()
         elif self._armed:
             signal.pthread_kill(self._main, INTERRUPT)
-
-    # -- the wire ---------------------------------------------------------------------------------
 
     def _say(self, message: wire.Message) -> None:
         data = wire.frame(message)

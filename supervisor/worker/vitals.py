@@ -63,8 +63,6 @@ class Vitals:
         self._view.release()
         self._map.close()
 
-    # -- written by the worker ------------------------------------------------------------------
-
     def beat(self) -> None:
         """Count one beat of the helper thread."""
         self._words[_BEATS] += 1
@@ -102,8 +100,6 @@ class Vitals:
         """The interruption of this kind has reached the body of attempt `seq`."""
         self._words[_ACK_KIND] = KINDS.index(kind)
         self._words[_ACK] = seq
-
-    # -- read by the node -----------------------------------------------------------------------
 
     def read(self) -> Reading:
         """Take one look: values are each whole, and may be a store apart from one another."""

@@ -30,9 +30,6 @@ class Message(msgspec.Struct, array_like=True, tag=True, tag_field="_", frozen=T
     """A record on the wire; the first element is its class name."""
 
 
-# --- node → worker -------------------------------------------------------------------------------
-
-
 class Assign(Message, frozen=True):
     """Run this. `seq` is the node's own number of the attempt and names it in all messages."""
 
@@ -66,9 +63,6 @@ class ChildSubmitted(Message, frozen=True):
     task_id: str = ""
     created: bool = False
     refused: str = ""
-
-
-# --- worker → node -------------------------------------------------------------------------------
 
 
 class Ready(Message, frozen=True):
@@ -120,9 +114,6 @@ class Leaving(Message, frozen=True):
     """The worker will exit by itself: recycled, interrupted or stopped."""
 
     why: str
-
-
-# --- node ↔ zygote -------------------------------------------------------------------------------
 
 
 class WorkerConfig(msgspec.Struct, array_like=True, frozen=True):

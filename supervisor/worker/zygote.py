@@ -1,10 +1,10 @@
 """The zygote: an exec'ed, single-threaded process that has imported the app and forks workers.
 
 Secret kept here: how a worker is born as the *node's* child. The zygote forks twice, the middle
-process leaves, and the kernel hands the orphan to the nearest subreaper, the node. The newborn waits
-until its parent is the node (never until a pipe closes: that comes first), then asks to die with it,
-then looks again. With --exec the process itself becomes the one worker (for apps whose import leaves
-threads or sockets behind). Everything the node knows of the app's types it learns from `Booted`.
+process leaves, and the kernel hands the orphan to the nearest subreaper, the node. The newborn
+waits until its parent is the node (never until a pipe closes: that comes first), then asks to die
+with it, then looks again. With --exec the process itself becomes the one worker. Everything the
+node knows of the app's types it learns from `Booted`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from supervisor.clock import SystemClock
@@ -58,8 +59,9 @@ def load_app(reference: str) -> App:
     from supervisor.app import App
 
     module_name, _, attribute = reference.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
     except Exception as exc:
@@ -130,7 +132,9 @@ class Zygote:
         gc.freeze()
         self._send(wire.Booted(describe_types(app), obstacles, warnings))
         while True:
-            data, fds, _, _ = socket.recv_fds(self._line, wire.PACKET_MAX_BYTES, len(Plumbing._fields))
+            data, fds, _, _ = socket.recv_fds(
+                self._line, wire.PACKET_MAX_BYTES, len(Plumbing._fields)
+            )
             if not data:
                 return EXIT_OK
             for fd in fds:

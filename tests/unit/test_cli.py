@@ -1,0 +1,509 @@
+"""The command line against a real store: what each command answers, to people and to programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from autopsy.capture import Order
+from autopsy.capture import capture as take
+from supervisor.app import App
+from supervisor.cli.call import os_user
+from supervisor.cli.group import COMMANDS, build
+from supervisor.client import Client
+from supervisor.clock import SystemClock
+from supervisor.model import outcome
+from supervisor.model.record import Ending, Owner, Started
+from supervisor.model.retry import RetryPolicy
+from supervisor.settings import Settings
+from supervisor.store import AutopsyRecord, Ledger, open_store
+
+BAD_ID = "task_" + "0" * 32
+
+
+class Desk:
+    """A store, the command line on it, and a hand that plays the node."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"sqlite:///{folder}/supervisor.db"
+        self._clock = SystemClock()
+
+    def run(self, *args: str, stdin: str | None = None, **env: str) -> Result:
+        given = {"SUPERVISOR_STORE": self.url, **env}
+        return CliRunner(env=given).invoke(build(), list(args), input=stdin)
+
+    def ok(self, *args: str, stdin: str | None = None) -> Any:
+        """Run with --json, require success, return the answer."""
+        result = self.run(*args, "--json", stdin=stdin)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def submit(self, *args: str) -> str:
+        return str(self.ok("submit", *args)["tasks"][0]["task_id"])
+
+    def client(self) -> Client:
+        return Client(Settings(store=self.url))
+
+    def claim(self, type_name: str, owner: Owner | None = None) -> int:
+        """Claim and start the next task of a type; return its attempt."""
+        store = open_store(self.url, create=False)
+        try:
+            with Ledger(store, self._clock).transaction() as tx:
+                now = self._clock.now()
+                [claim] = tx.claim(
+                    [owner or Owner("w1", 1, 1)],
+                    node_id="n1", queues=None, types={type_name}, now=now,
+                )  # fmt: skip
+                tx.started(
+                    [
+                        Started(
+                            task_id=claim.task_id, attempt=claim.attempt, started_at=now,
+                            timeout=60, soft_timeout=54,
+                        )
+                    ]
+                )  # fmt: skip
+            return claim.attempt
+        finally:
+            store.close()
+
+    def end(self, task_id: str, attempt: int, how: outcome.Outcome, log: str | None = None) -> None:
+        store = open_store(self.url, create=False)
+        try:
+            with Ledger(store, self._clock).transaction() as tx:
+                tx.finish(
+                    [
+                        Ending(
+                            task_id=task_id, attempt=attempt, outcome=how,
+                            policy=RetryPolicy(max_retries=0), ended_at=self._clock.now(),
+                            log_tail=log, usage={"max_rss_bytes": 2.0**20},
+                        )
+                    ]
+                )  # fmt: skip
+        finally:
+            store.close()
+
+    def failed(self, *args: str, log: str | None = None) -> str:
+        task_id = self.submit("export", *args)
+        failure = outcome.raised("ValueError", "no \x1b[2J luck", "Traceback: …")
+        self.end(task_id, self.claim("export"), failure, log)
+        return task_id
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.chdir(tmp_path)
+    return Desk(tmp_path)
+
+
+def commands(group: click.Group | None = None, path: str = "") -> Iterator[tuple[str, Any]]:
+    group = group or build()
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", command
+
+
+class TestEveryCommand:
+    def test_all_commands_of_this_version_are_there(self) -> None:
+        assert [path for path, _ in commands()] == [
+            "demo", "run", "submit", "list", "show", "logs", "history", "cancel", "rerun", "fail",
+            "pause", "resume", "queues", "top",
+            "autopsy capture", "autopsy export", "autopsy list", "autopsy show",
+            "check", "config", "db upgrade",
+        ]  # fmt: skip
+
+    def test_shared_flags_and_an_example(self, desk: Desk) -> None:
+        for path, command in commands():
+            flags = {flag for parameter in command.params for flag in parameter.opts}
+            assert {"--json", "--store", "--config"} <= flags, path
+            result = desk.run(*path.split(), "--help")
+            assert result.exit_code == 0
+            assert f"Example:\n  supervisor {path}" in result.stdout or (
+                "Example:" in result.stdout and f"supervisor {path}" in result.stdout
+            ), path
+
+    def test_the_line_in_the_root_help_is_told_by_the_command_too(self) -> None:
+        root = build()
+        context = click.Context(root)
+        for name, (_, _, line) in COMMANDS.items():
+            assert line.endswith("."), name
+            command = root.get_command(context, name)
+            assert command is not None
+            assert command.short_help == line
+
+    def test_no_arguments_print_the_help_and_are_wrong_usage(self, desk: Desk) -> None:
+        for args in ([], ["db"], ["autopsy"]):
+            result = desk.run(*args)
+            assert (result.exit_code, result.stdout) == (2, "")
+            assert "Commands:" in result.stderr
+
+    def test_version(self, desk: Desk) -> None:
+        assert desk.run("--version").stdout == "supervisor, version 0.1.0\n"
+
+
+class TestSubmit:
+    def test_one_task_by_flags(self, desk: Desk) -> None:
+        task_id = desk.submit(
+            "export", "--param", "user_id=1001", "--param", "kind=sales", "--param", "deep=[1]",
+            "--priority", "7", "--queue", "exports", "--tag", "a", "--tag", "b", "--by", "alice",
+            "--dedup-key", "k", "--timeout", "5", "--max-retries", "1",
+        )  # fmt: skip
+        shown = desk.ok("show", task_id)
+        expected = {
+            "params": {"user_id": 1001, "kind": "sales", "deep": [1]},
+            "priority": 7,
+            "queue": "exports",
+            "tags": ["a", "b"],
+            "submitted_by": "alice",
+            "dedup_key": "k",
+            "timeout": 5.0,
+            "max_retries": 1,
+            "state": "PENDING",
+        }
+        assert {name: shown[name] for name in expected} == expected
+
+    def test_a_held_key_returns_its_task(self, desk: Desk) -> None:
+        first = desk.ok("submit", "export", "--dedup-key", "k")
+        again = desk.ok("submit", "export", "--dedup-key", "k")
+        assert again == {
+            "tasks": [{"task_id": first["tasks"][0]["task_id"], "created": False}],
+            "created": 0,
+            "existing": 1,
+        }
+
+    def test_the_user_stands_in_the_audit_if_nobody_else_is_named(self, desk: Desk) -> None:
+        task_id = desk.submit("export")
+        assert desk.ok("history", task_id)["history"][0]["operator"] == os_user()
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '{"type":"a"}\n\n{"type":"b","params":{"x":1}}\n',
+            '[{"type":"a"},\n {"type":"b","params":{"x":1}}]',
+        ],
+    )
+    def test_files_hold_lines_or_a_list(self, desk: Desk, text: str) -> None:
+        (desk.folder / "specs.jsonl").write_text(text, "utf-8")
+        assert desk.ok("submit", "specs.jsonl")["created"] == 2
+        assert desk.ok("submit", "-", stdin=text)["created"] == 2
+        assert [task["type"] for task in desk.ok("list")["tasks"]] == ["b", "a"] * 2
+
+    def test_one_object_over_several_lines(self, desk: Desk) -> None:
+        assert desk.ok("submit", "-", stdin='{"type":\n"a"}')["created"] == 1
+
+    def test_many_are_written_in_batches(self, desk: Desk) -> None:
+        text = "\n".join(f'{{"type":"a","params":{{"n":{n}}}}}' for n in range(2500))
+        result = desk.run("submit", "-", stdin=text)
+        assert result.exit_code == 0
+        lines = result.stdout.splitlines()
+        assert lines[20:] == ["… and 2480 more", "2500 created, 0 existed already"]
+
+    def test_a_bad_line_writes_nothing_and_is_named(self, desk: Desk) -> None:
+        text = '{"type":"a"}\n{"type":"9b","zz":1}\n{"type":"c","params":{"x":NaN}}'
+        result = desk.run("submit", "-", "--json", stdin=text)
+        assert result.exit_code == 1
+        assert json.loads(result.stderr)["facts"]["problems"] == [
+            "line 2: zz: is not a field of a task",
+            "line 2: type: must be a name of letters, digits and _ . : - (at most 200, not "
+            "starting with a digit) (given: '9b')",
+            "line 3: params.x: is not a JSON number (given: nan)",
+        ]
+        assert not (desk.folder / "supervisor.db").exists()
+
+    def test_a_thousand_bad_lines_are_told_briefly(self, desk: Desk) -> None:
+        result = desk.run("submit", "-", "--json", stdin='{"type":"9"}\n' * 1000)
+        problems = json.loads(result.stderr)["facts"]["problems"]
+        assert len(problems) == 21
+        assert problems[-1] == "…: and 980 more problems"
+
+    def test_params_are_checked_against_an_app(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (desk.folder / "shop_cli.py").write_text(
+            "from supervisor import App\napp = App()\n"
+            "@app.task(queue='exports')\ndef export(ctx, user_id: int): ...\n",
+            "utf-8",
+        )
+        monkeypatch.syspath_prepend(desk.folder)
+        task_id = desk.submit("export", "--app", "shop_cli:app", "--param", "user_id=1")
+        assert desk.ok("show", task_id)["queue"] == "exports"
+        wrong = desk.run("submit", "export", "--app", "shop_cli:app", "--param", "user_id=x")
+        assert (wrong.exit_code, "params.user_id: must be int" in wrong.stderr) == (1, True)
+        other = desk.run("submit", "exprt", "--app", "shop_cli:app")
+        assert (other.exit_code, "Did you mean export?" in other.stderr) == (1, True)
+
+
+class TestLooking:
+    def test_list_filters_and_continues(self, desk: Desk) -> None:
+        ids = [desk.submit(kind, "--queue", kind, "--tag", kind) for kind in "aab"]
+        assert [t["task_id"] for t in desk.ok("list")["tasks"]] == ids[::-1]
+        assert [t["task_id"] for t in desk.ok("list", "--type", "b")["tasks"]] == ids[2:]
+        assert [t["task_id"] for t in desk.ok("list", "--queue", "b")["tasks"]] == ids[2:]
+        assert [t["task_id"] for t in desk.ok("list", "--tag", "b")["tasks"]] == ids[2:]
+        assert [t["task_id"] for t in desk.ok("list", "--find", ids[0])["tasks"]] == ids[:1]
+        assert desk.ok("list", "--state", "failed") == {"tasks": [], "next": None}
+        page = desk.ok("list", "--limit", "2")
+        assert page["next"] == ids[1]
+        rest = desk.ok("list", "--limit", "2", "--before", page["next"])
+        assert [t["task_id"] for t in rest["tasks"]] == ids[:1]
+        assert f"more: --before {ids[1]}" in desk.run("list", "--limit", "2").stdout
+        assert desk.run("list", "--state", "FAILED").stdout == "no tasks\n"
+
+    def test_show_tells_state_attempts_and_error(self, desk: Desk) -> None:
+        task_id = desk.failed("--param", "user_id=1")
+        document = desk.ok("show", task_id)
+        assert (document["state"], document["result"]) == ("FAILED", None)
+        [attempt] = document["attempts"]
+        assert (attempt["outcome"], attempt["error_type"]) == ("FAILED", "ValueError")
+        text = desk.run("show", task_id[:20]).stdout
+        assert text.startswith(f"{task_id}  FAILED  raised\n")
+        assert "  error      ValueError: no \\x1b[2J luck" in text
+        assert "  usage      max_rss_bytes 1.0 MiB" in text
+        assert "\x1b" not in text
+
+    def test_show_tells_the_result(self, desk: Desk) -> None:
+        task_id = desk.submit("export")
+        desk.end(task_id, desk.claim("export"), outcome.returned('{"rows":3}'))
+        assert desk.ok("show", task_id)["result"] == {"rows": 3}
+        assert desk.ok("show", task_id)["attempts"][0]["result"] == {"rows": 3}
+        assert '  result     {"rows":3}' in desk.run("show", task_id).stdout
+
+    def test_show_tells_the_way_of_a_stop_request(self, desk: Desk) -> None:
+        task_id = desk.submit("export")
+        desk.claim("export")
+        desk.ok("cancel", task_id, "--reason", "wrong month", "--by", "alice")
+        [step] = desk.ok("show", task_id)["cancel"]
+        assert (step["step"], step["by"], step["note"]) == (
+            "cancel_requested", "alice", "wrong month",
+        )  # fmt: skip
+        assert "stop request\n" in desk.run("show", task_id).stdout
+
+    def test_history_is_the_audit_trail(self, desk: Desk) -> None:
+        task_id = desk.failed("--by", "alice")
+        moves = [
+            (line["from_state"], line["to_state"], line["operator"], line["reason"])
+            for line in desk.ok("history", task_id)["history"]
+        ]
+        assert moves == [
+            (None, "PENDING", "alice", "submitted"),
+            ("PENDING", "RUNNING", "supervisor", "claimed"),
+            ("RUNNING", "FAILED", "supervisor", "raised"),
+        ]
+        assert "RUNNING → FAILED" in desk.run("history", task_id).stdout
+
+    def test_logs_are_those_that_were_kept(self, desk: Desk) -> None:
+        task_id = desk.failed(log="one\ntwo\n")
+        assert desk.run("logs", task_id).stdout == "one\ntwo\n"
+        document = desk.ok("logs", task_id, "--attempt", "1")
+        assert document == {"task_id": task_id, "attempt": 1, "live": False, "text": "one\ntwo\n"}
+        followed = desk.run("logs", task_id, "--follow")
+        assert followed.stdout == "one\ntwo\n"
+        assert "nothing to follow" in followed.stderr
+
+    def test_no_log_is_said(self, desk: Desk) -> None:
+        result = desk.run("logs", desk.submit("export"))
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert "note: no output is kept" in result.stderr
+
+    def test_queues_and_pauses(self, desk: Desk) -> None:
+        desk.submit("a", "--queue", "q")
+        assert desk.run("pause", "q", "--reason", "the bank is down", "--by", "bob").exit_code == 0
+        again = desk.run("pause", "q", "--reason", "x")
+        assert (again.exit_code, "is paused already" in again.stdout) == (1, True)
+        [queue] = desk.ok("queues")["queues"]
+        assert (queue["queue"], queue["paused"], queue["in_queue"], queue["by"]) == (
+            "q", True, 1, "bob",
+        )  # fmt: skip
+        assert desk.ok("resume", "q")["changed"] is True
+        assert desk.run("resume", "q").exit_code == 1
+        assert desk.ok("pause", "q", "--priority", "3", "--reason", "x")["priority"] == 3
+        assert "priority 3" in desk.run("queues").stdout
+
+    def test_top_prints_once_into_a_pipe(self, desk: Desk) -> None:
+        desk.submit("export")
+        desk.claim("export", Owner("w7", 4, 4))
+        document = desk.ok("top")
+        assert document["by_state"]["RUNNING"] == 1
+        assert [task["worker_id"] for task in document["running"]] == ["w7"]
+        assert "no node runs" in desk.run("top").stdout
+
+
+class TestActs:
+    def test_each_id_is_answered_on_its_own(self, desk: Desk) -> None:
+        task_id = desk.submit("export")
+        result = desk.run("cancel", task_id, BAD_ID, task_id, "--reason", "no", "--json")
+        assert result.exit_code == 1
+        answers = [
+            (answer["task_id"], answer["done"], answer["answer"])
+            for answer in json.loads(result.stdout)["tasks"]
+        ]
+        assert answers == [(task_id, True, "canceled"), (BAD_ID, False, "not found")]
+
+    def test_rerun(self, desk: Desk) -> None:
+        task_id = desk.failed()
+        assert desk.ok("rerun", task_id[:25], "--reason", "again")["tasks"][0]["state"] == "PENDING"
+        assert desk.run("rerun", task_id, "--reason", "again").exit_code == 1
+
+    def test_fail_marks_what_runs(self, desk: Desk) -> None:
+        task_id = desk.submit("export")
+        desk.claim("export")
+        [answer] = desk.ok("fail", task_id, "--reason", "stuck")["tasks"]
+        assert (answer["answer"], answer["state"]) == ("requested", "RUNNING")
+
+    def test_an_empty_reason_is_refused(self, desk: Desk) -> None:
+        result = desk.run("cancel", desk.submit("export"), "--reason", " ")
+        assert (result.exit_code, result.stderr.startswith("error: the reason")) == (1, True)
+
+
+class TestAutopsies:
+    def bundle(self, desk: Desk) -> tuple[str, AutopsyRecord]:
+        task_id = desk.failed()
+        path = desk.folder / "why.zip"
+        taken = take(Order(pid=os.getpid(), out=path, facts={"why": "stalled"}, facts_only=True))
+        record = AutopsyRecord(
+            autopsy_id="autopsy-1", task_id=task_id, attempt=1, node_id="n1", pid=1,
+            path=str(path), status=taken.status, verdict="stalled", diagnosis="unknown",
+            diagnosis_json="[]", created_at=datetime(2026, 1, 2, tzinfo=UTC),
+            bytes=taken.size_bytes, ms=3,
+        )  # fmt: skip
+        client = desk.client()
+        client.record_autopsy(record)
+        client.close()
+        return task_id, record
+
+    def test_list_and_show_by_either_id(self, desk: Desk) -> None:
+        task_id, record = self.bundle(desk)
+        for args in ([], [task_id[:20]]):
+            [found] = desk.ok("autopsy", "list", *args)["autopsies"]
+            assert (found["autopsy_id"], found["task_id"]) == ("autopsy-1", task_id)
+        by_own = desk.ok("autopsy", "show", "autopsy-1")
+        assert by_own == desk.ok("autopsy", "show", task_id)
+        assert f"Autopsy of process {os.getpid()}" in by_own["report"]
+        assert desk.run("autopsy", "show", task_id).stdout.strip() == by_own["report"].strip()
+        assert "autopsy autopsy-1" in desk.run("show", task_id).stdout
+        assert record.status == "partial"
+
+    def test_export_does_not_overwrite_by_accident(self, desk: Desk) -> None:
+        _, record = self.bundle(desk)
+        target = str(desk.folder / "copy.zip")
+        assert desk.ok("autopsy", "export", "autopsy-1", "--to", target)["file"] == target
+        assert Path(target).read_bytes() == Path(record.path).read_bytes()
+        again = desk.run("autopsy", "export", "autopsy-1", "--to", target)
+        assert (again.exit_code, "--force" in again.stderr) == (1, True)
+        assert desk.run("autopsy", "export", "autopsy-1", "--to", target, "--force").exit_code == 0
+
+    def test_a_bundle_that_is_gone_or_damaged_is_refused(self, desk: Desk) -> None:
+        _, record = self.bundle(desk)
+        Path(record.path).write_bytes(b"PK")
+        damaged = desk.run("autopsy", "export", "autopsy-1")
+        assert (damaged.exit_code, "damaged" in damaged.stderr) == (1, True)
+        Path(record.path).unlink()
+        gone = desk.run("autopsy", "show", "autopsy-1")
+        assert gone.exit_code == 1
+        assert "is not there; its diagnosis was unknown" in gone.stderr
+        assert "remedy: Look on the host" in gone.stderr
+
+    def test_what_does_not_run_cannot_be_captured(self, desk: Desk) -> None:
+        result = desk.run("autopsy", "capture", desk.failed())
+        assert (result.exit_code, "no process runs it" in result.stderr) == (1, True)
+
+
+class TestCheck:
+    def findings(self, result: Result) -> dict[str, str]:
+        return {f["about"]: f["level"] for f in json.loads(result.stdout)["findings"]}
+
+    def check(self, desk: Desk, *args: str) -> Result:
+        return desk.run("check", "--json", *args, SUPERVISOR_METRICS_LISTEN="127.0.0.1:0")
+
+    def test_a_fresh_host_has_no_store_yet(self, desk: Desk) -> None:
+        result = self.check(desk)
+        assert result.exit_code == 0
+        assert self.findings(result)["store"] == "warn"
+        assert not (desk.folder / "supervisor.db").exists()
+
+    def test_all_is_well(self, desk: Desk) -> None:
+        desk.ok("db", "upgrade")
+        found = self.findings(self.check(desk))
+        found.pop("evidence")  # depends on what the host allows
+        assert found == dict.fromkeys(
+            ("host", "name", "settings", "grace", "store", "autopsies", "metrics"), "ok"
+        )
+
+    def test_a_short_grace_is_refused_with_the_sum(self, desk: Desk) -> None:
+        result = desk.run("check", "--grace", "45")
+        assert result.exit_code == 1
+        assert "127 s" in result.stdout
+        assert desk.run("check", "--grace", "128").exit_code == 0
+
+    def test_settings_that_disagree(self, desk: Desk) -> None:
+        result = self.check(desk, "--config", self.toml(desk, "lease = 20"))
+        assert (result.exit_code, self.findings(result)["settings"]) == (2, "fail")
+        result = self.check(desk, "--config", self.toml(desk, "lease = 'x'"))
+        assert (result.exit_code, self.findings(result)["settings"]) == (2, "fail")
+
+    def toml(self, desk: Desk, line: str) -> str:
+        path = desk.folder / "given.toml"
+        path.write_text(f"[supervisor]\n{line}\n", "utf-8")
+        return str(path)
+
+    def test_a_file_that_is_no_store(self, desk: Desk) -> None:
+        (desk.folder / "supervisor.db").write_text("not a database, not at all, no " * 100)
+        result = self.check(desk)
+        assert (result.exit_code, self.findings(result)["store"]) == (69, "fail")
+
+    def test_an_app(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+        (desk.folder / "fine_cli.py").write_text(
+            "from supervisor import App\napp = App()\n@app.task\ndef export(ctx): ...\n", "utf-8"
+        )
+        (desk.folder / "broken_cli.py").write_text("import no_such_thing\n", "utf-8")
+        monkeypatch.syspath_prepend(desk.folder)
+        assert self.findings(self.check(desk, "fine_cli:app"))["app"] == "ok"
+        broken = self.check(desk, "broken_cli:app")
+        assert (broken.exit_code, self.findings(broken)["app"]) == (2, "fail")
+        assert "no_such_thing" in broken.stdout
+
+    def test_every_finding_that_is_not_ok_has_a_remedy(self, desk: Desk) -> None:
+        for args in ((), ("--grace", "1"), ("--config", self.toml(desk, "lease = 20"))):
+            for finding in json.loads(self.check(desk, *args).stdout)["findings"]:
+                assert (finding["level"] == "ok") != bool(finding["remedy"]), finding
+
+
+class TestConfig:
+    def test_values_with_their_sources(self, desk: Desk) -> None:
+        (desk.folder / "supervisor.toml").write_text(
+            "[supervisor]\nlease = 40\n[type.export]\ntimeout = 5\n", "utf-8"
+        )
+        document = desk.ok("config", "--workers", "3")
+        assert document["settings"]["workers"] == {
+            "value": 3, "source": "flag --workers", "unit": "",
+        }  # fmt: skip
+        assert document["settings"]["lease"]["source"] == "supervisor.toml [supervisor]"
+        assert document["settings"]["store"]["source"] == "environment SUPERVISOR_STORE"
+        assert document["type"] == {"export": {"timeout": 5.0}}
+        text = desk.run("config").stdout
+        assert "[type.export] timeout = 5" in text
+        assert "restart_intensity" in text
+
+    def test_the_apps_view_is_the_same(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SUPERVISOR_STORE", desk.url)
+        (desk.folder / "supervisor.toml").write_text("[supervisor]\nlease = 40\n", "utf-8")
+        assert App().settings.lease == desk.ok("config")["settings"]["lease"]["value"] == 40
+
+
+def test_db_upgrade_makes_a_private_store(desk: Desk) -> None:
+    assert desk.ok("db", "upgrade")["schema"]
+    assert desk.ok("db", "upgrade")["store"] == desk.url
+    assert stat.S_IMODE((desk.folder / "supervisor.db").stat().st_mode) == 0o600

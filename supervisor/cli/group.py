@@ -67,6 +67,12 @@ class Edge(click.Group):
             code = report(exc, as_json="--json" in given)
         sys.exit(code)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as exc:  # click would take it for success
+            raise click.exceptions.Exit(_close_pipe()) from exc
+
 
 class LazyGroup(Edge):
     """The root: knows names and one line of each command, imports the one that is called."""

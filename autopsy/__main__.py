@@ -1,7 +1,8 @@
 """The `autopsy` command: examine a process, show a bundle, or capture for a supervisor.
 
 Invariants: leaves by os._exit after flushing, because an abandoned collector thread can be stuck
-in the kernel; a watchdog ends a capture that overruns its budget. Exit codes: 0, 1 refused, 2 usage.
+in the kernel; a watchdog ends a capture that overruns its budget. Exit codes: 0 done, 1 refused,
+2 wrong usage.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -46,6 +48,10 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         code = exc.exit_code
     except BrokenPipeError:
         code = 1  # the reader of our output has gone; nobody is left to tell
+    except Exception:  # ours to mend; the process must still leave, past any hanging thread
+        traceback.print_exc()
+        print("remedy: this is a fault of autopsy: please report the lines above", file=sys.stderr)
+        code = 1
     except SystemExit as exc:  # argparse after --help
         code = exc.code if isinstance(exc.code, int) else 0
     _leave(code)

@@ -35,5 +35,5 @@ def install(log_fd: int, dump_fd: int | None) -> RingHandler:
 
 
 def _allow_tracing() -> None:
-    """Let a sibling process attach under Yama; EINVAL where there is no Yama is the usual answer."""
+    """Let a sibling process attach under Yama; without Yama the answer is EINVAL, as usual."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PTRACER, _ANY_PROCESS, 0, 0, 0)

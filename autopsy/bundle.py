@@ -88,7 +88,7 @@ def write_bundle(path: Path, heading: Heading, sections: Sequence[Section], repo
             file.flush()
             os.fsync(fd)
             size = file.tell()
-        os.replace(partial, path)
+        partial.replace(path)
         _sync_directory(path.parent)
     except OSError as exc:
         raise BundleNotWritten(

@@ -1,4 +1,4 @@
-"""The shape of an answer. Apart from the rules, so that a bundle is written without loading them."""
+"""The shape of an answer, apart from the rules: a bundle is written without loading them."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ the answer is `unknown`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 
 from autopsy.case import Case, Frame, Thread
@@ -148,7 +147,8 @@ def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
     elif not any(one.owns_gil) and leaf_fixed and one.switches < _GIL_WAITER_SWITCHES:
         yield _hit("busy.native", 0.85, seen, f"{where}, without the GIL in both samples")
     elif native and leaf_fixed and all(one.owns_gil):
-        yield _hit("busy.native_gil", 0.8, seen, f"stacks: {native}, the GIL held throughout")
+        yield _hit("busy.native_gil", 0.7, seen, f"stacks: {native}, the GIL held throughout")
+        yield _hit("busy.python", 0.3, seen, where, "stacks: or a one-line loop of short C calls")
     elif leaf_fixed and all(one.owns_gil):
         note = "stacks: a one-line loop and one long operation of the interpreter look alike"
         yield _hit("busy.python", 0.6, seen, where, note)
@@ -193,13 +193,20 @@ def _gil_held_asleep(case: Case) -> Iterator[Diagnosis]:
 
 
 def _native_leaf(case: Case, thread: Thread) -> str:
-    """The C function the thread is in; a call of libc alone is not one: a loop makes those too."""
-    for sample in case.samples[2:]:
-        for frame in case.stack_in(sample, thread.tid):
-            if not frame.native:
-                break
-            if not os.path.basename(frame.file).startswith(_C_LIBRARIES):
-                return f"native code {frame.function} ({frame.file}) above {thread.frames[0]}"
+    """The C function the thread is in, in every native sample; empty when it is in none."""
+    found = [_c_function(case.stack_in(sample, thread.tid)) for sample in case.samples[2:]]
+    if not found or "" in found:
+        return ""
+    return f"native code {found[0]} above {thread.frames[0]}"
+
+
+def _c_function(stack: tuple[Frame, ...]) -> str:
+    """The innermost one beyond the C library, which a loop of Python calls calls too."""
+    for frame in stack:
+        if not frame.native:
+            return ""
+        if not frame.file.rpartition("/")[2].startswith(_C_LIBRARIES):
+            return f"{frame.function} ({frame.file})"
     return ""
 
 

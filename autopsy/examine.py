@@ -53,7 +53,7 @@ def examine(
 def _diagnosed(sections: Sequence[Section]) -> tuple[Diagnosis, ...]:
     try:
         found = diagnose({section.name: section.payload for section in sections})
-    except Exception as exc:  # noqa: BLE001 - a broken rule must not cost the evidence
+    except Exception as exc:  # a broken rule must not cost the evidence
         found = [Diagnosis(UNKNOWN, 0.0, (f"the rules failed: {type(exc).__name__}: {exc}",))]
     return tuple(
         Diagnosis(one.code, one.confidence, tuple(redact.text(line) for line in one.evidence))

@@ -65,7 +65,8 @@ def _process(payload: Payload) -> Iterator[str]:
     status = payload.get("status") or {}
     yield from _title("Process")
     yield " ".join(payload.get("command_line") or [payload.get("name", "")])[:500]
-    yield f"state {status.get('State', '?')}, RSS {status.get('VmRSS', '?')}, {status.get('Threads', '?')} threads"
+    state, rss, threads = (status.get(key, "?") for key in ("State", "VmRSS", "Threads"))
+    yield f"state {state}, RSS {rss}, {threads} threads"
     for one in (payload.get("threads") or [])[:_MAX_THREADS]:
         if "tid" in one:
             waits = f"{one['syscall'] or 'user code'} (wchan {one['wchan']})"

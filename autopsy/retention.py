@@ -49,7 +49,7 @@ def list_bundles(directory: Path) -> list[Listed]:
 
 
 def prune(directory: Path, keep_days: float, keep_bytes: int) -> Pruned:
-    """Remove bundles older than `keep_days`, then the oldest until at most `keep_bytes` are left."""
+    """Remove bundles older than `keep_days`, and the oldest beyond `keep_bytes` in all."""
     oldest = clock.now() - timedelta(days=keep_days)
     kept, removed = _divided(list_bundles(directory), oldest, keep_bytes)
     for one in removed:

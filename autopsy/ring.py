@@ -142,7 +142,7 @@ class RingHandler(logging.Handler):
         self._ring: LogRing | None = ring
         os.register_at_fork(after_in_child=self._forked)
 
-    def createLock(self) -> None:
+    def createLock(self) -> None:  # noqa: N802 - the name is logging's
         """Go without a lock: an interrupted holder would silence the whole process."""
         self.lock = None
 
@@ -160,7 +160,7 @@ class RingHandler(logging.Handler):
             return
         try:
             ring.write(record.created, record.levelno, record.name, _text_of(record))
-        except Exception:  # noqa: BLE001 - a log call must not fail because its arguments do
+        except Exception:  # a log call must not fail because its arguments do
             self.lost += 1
 
     def _forked(self) -> None:

@@ -8,7 +8,6 @@ process that is not running: it hangs there.
 from __future__ import annotations
 
 import contextlib
-import glob
 import json
 import os
 import re
@@ -18,6 +17,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from autopsy.collect.patient import STOPPED_STATES, Patient
@@ -64,7 +64,7 @@ class Dumper:
     """Runs py-spy at a given path; remembers what still runs so that it can all be ended."""
 
     def __init__(self, path: str | None = None) -> None:
-        self.path = path or os.path.join(os.path.dirname(sys.executable), "py-spy")
+        self.path = path or str(Path(sys.executable).parent / "py-spy")
         self._running: set[subprocess.Popen[bytes]] = set()
         self._closed = False
         self._lock = threading.Lock()  # between a start and the end of everything
@@ -97,10 +97,10 @@ class Dumper:
 
     def version(self) -> str:
         """Return the installed version of the default py-spy; `unknown` for any other."""
-        libraries = os.path.join(os.path.dirname(os.path.dirname(self.path)), "lib")
-        found = glob.glob(os.path.join(libraries, "python*", "site-packages", "py_spy-*.dist-info"))
-        match = re.search(r"py_spy-(.+)\.dist-info$", found[0]) if found else None
-        return match[1] if match else "unknown"
+        libraries = Path(self.path).parent.parent / "lib"
+        found = libraries.glob("python*/site-packages/py_spy-*.dist-info")
+        names = [directory.name for directory in found]
+        return names[0].removeprefix("py_spy-").removesuffix(".dist-info") if names else "unknown"
 
     def stop_all(self) -> None:
         """Kill every dump that still runs and start no more."""

@@ -59,7 +59,8 @@ def collector(dumper: Dumper) -> Callable[[Patient], Payload]:
             second = sample(patient, dumper)
             samples.append(second)
             if _is_busy_in_one_place(first.dumped, second.dumped):
-                samples.append(_native_sample(patient, dumper))
+                # Twice: one long call is in C code again, a loop of short ones often is not.
+                samples += [_native_sample(patient, dumper) for _ in range(2)]
         if not any(one.dumped.threads for one in samples):
             raise Skipped(samples[-1].dumped.reason)
         return _as_payload(patient, samples)

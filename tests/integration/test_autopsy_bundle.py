@@ -1,4 +1,4 @@
-"""A bundle comes back as it was written, or is refused; directories of them are listed and pruned."""
+"""A bundle comes back as it was written, or is refused; directories of them are pruned."""
 
 from __future__ import annotations
 

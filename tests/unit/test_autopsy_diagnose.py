@@ -42,7 +42,7 @@ def seen(
     gil: bool = False,
     **sections: Any,
 ) -> dict[str, Any]:
-    """Sections of a capture: thread n has stack n (and stack n + 1 in the second sample if moved)."""
+    """Sections of a capture: thread n has stack n (in the second sample n + 1 if moved)."""
     samples = [
         {
             "at_ms": at,

@@ -164,7 +164,7 @@ class Reader:
             .limit(limit)
         )
         with self._store.reading() as connection:
-            owned = {node_id: count for node_id, count in connection.execute(running)}
+            owned = {row[0]: row[1] for row in connection.execute(running)}
             return [_node_view(row, owned.get(row.node_id, 0)) for row in connection.execute(query)]
 
     def workers(self, node_id: str | None = None, limit: int = 500) -> list[WorkerRecord]:

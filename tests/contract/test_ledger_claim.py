@@ -108,7 +108,7 @@ def test_a_paused_queue_rests_until_it_is_resumed(scene: Scene) -> None:
         assert tx.resume("mail", None, **who, now=START)
         assert not tx.resume("mail", None, **who, now=START)
     assert [claim.task_id for claim in scene.claim()] == [task_id]
-    notes = [row for row in scene.rows(audit_log, "task_id", "operator", "reason", "note")]
+    notes = scene.rows(audit_log, "task_id", "operator", "reason", "note")
     assert [note for note in notes if note[0] is None] == [
         (None, "anna", "queue_paused", "mail: provider down"),
         (None, "anna", "queue_resumed", "mail: provider down"),

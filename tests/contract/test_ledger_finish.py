@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,8 @@ from ledger_scene import NODE, POLICY, START, Scene
 
 from supervisor.model import outcome as ended
 from supervisor.model.outcome import Settlement
-from supervisor.model.record import ChildSpec, Claim, Ending
+from supervisor.model.record import ChildSpec, Ending
+from supervisor.model.retry import RetryPolicy
 from supervisor.model.states import Reason, State
 from supervisor.store.schema import attempts, outbox, tasks
 
@@ -88,7 +90,7 @@ def test_retries_run_out_and_the_row_reads_failed(scene: Scene) -> None:
 
 
 def test_three_crashes_are_a_quarantine(scene: Scene) -> None:
-    patient = ended.RetryPolicy(max_retries=99, max_crashes=3)
+    patient = RetryPolicy(max_retries=99, max_crashes=3)
     task_id = scene.submit()
     for _ in range(3):
         (claim,) = scene.claim()
@@ -152,7 +154,7 @@ def test_an_attempt_ends_once_even_within_a_batch(scene: Scene) -> None:
 
 def test_the_result_of_an_unknown_task_is_told_too(scene: Scene) -> None:
     claim = scene.running()
-    stranger = Claim(**{**_fields(claim), "task_id": "task_" + "0" * 32})
+    stranger = replace(claim, task_id="task_" + "0" * 32)
     assert scene.finish(stranger, ended.returned("1")) is None
     assert scene.trail(stranger.task_id) == [
         (
@@ -163,10 +165,6 @@ def test_the_result_of_an_unknown_task_is_told_too(scene: Scene) -> None:
             "late result discarded after an unknown attempt: it was SUCCESS (returned)",
         )
     ]
-
-
-def _fields(claim: Claim) -> dict[str, object]:
-    return {name: getattr(claim, name) for name in Claim.__dataclass_fields__}
 
 
 def test_a_large_batch_is_settled_one_by_one(scene: Scene) -> None:

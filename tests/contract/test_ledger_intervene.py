@@ -9,6 +9,7 @@ from supervisor.errors import Refused
 from supervisor.model import outcome as ended
 from supervisor.model.outcome import StopMark
 from supervisor.model.record import Acted, Answer, Mark
+from supervisor.model.retry import RetryPolicy
 from supervisor.model.states import State
 from supervisor.store.schema import audit_log, outbox, tasks
 
@@ -91,7 +92,7 @@ def test_only_a_running_task_can_be_failed(scene: Scene) -> None:
 
 def _dead(scene: Scene, **fields: object) -> str:
     claim = scene.running(**fields)
-    scene.finish(claim, ended.crashed("SIGKILL"), policy=ended.RetryPolicy(max_crashes=1))
+    scene.finish(claim, ended.crashed("SIGKILL"), policy=RetryPolicy(max_crashes=1))
     return claim.task_id
 
 

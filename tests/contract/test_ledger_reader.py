@@ -88,7 +88,7 @@ def test_counts_tell_due_from_scheduled(scene: Scene) -> None:
     scene.running(queue="x")
     scene.submit(queue="x")
     scene.submit(queue="y", type="part", run_after=START + timedelta(seconds=5))
-    nothing = {state: 0 for state in State}
+    nothing = dict.fromkeys(State, 0)
     by_state = {**nothing, State.SUCCESS: 1, State.RUNNING: 1, State.PENDING: 2}
     assert scene.reader.counts(START) == Counts(by_state, in_queue=1)
     assert scene.reader.counts(START + timedelta(seconds=5)) == Counts(by_state, in_queue=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ from ledger_scene import START, Scene
 
 from supervisor.model.outcome import raised, returned
 from supervisor.model.record import Started
+from supervisor.model.spec import TaskSpec
 from supervisor.model.states import State
 from supervisor.store import Store, TaskFilter, migrations
 from supervisor.store.schema import SCHEMA_VERSION, metadata
@@ -56,7 +58,7 @@ def _statements(store: Store) -> Iterator[list[str]]:
     with store.writing() as session:
         driver = session._cursor.connection
     driver.set_trace_callback(seen.append)
-    readers = []
+    readers: list[Any] = []
 
     def trace(connection: sa.Connection) -> None:
         readers.append(connection.connection.driver_connection)
@@ -195,8 +197,6 @@ def test_a_claim_does_not_touch_what_is_not_due(scene: Scene) -> None:
     def due() -> None:
         for _ in range(4):
             scene.submit()
-
-    from supervisor.model.spec import TaskSpec
 
     due()
     due()

@@ -13,6 +13,7 @@ down_revision = None
 
 def upgrade() -> None:
     _tasks()
+    _task_indexes()
     _attempts()
     _attempt_logs()
     _checkpoints()
@@ -62,6 +63,9 @@ def _tasks() -> None:
         sa.PrimaryKeyConstraint("task_id"),
         sqlite_with_rowid=False,
     )
+
+
+def _task_indexes() -> None:
     op.create_index("tasks_by_state", "tasks", ["state", "task_id"], unique=False)
     op.create_index("tasks_by_type", "tasks", ["type", "task_id"], unique=False)
     op.create_index(

@@ -8,11 +8,12 @@ through the pool and the scribe (`node.port`), so a test can live through a day 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from supervisor.model.record import ProcessIdentity
 from supervisor.node import port
 from supervisor.node.closing import Closing
-from supervisor.node.dispatching import POLL_S, Dispatching
+from supervisor.node.dispatching import Dispatching
 from supervisor.node.floor import Floor
 from supervisor.node.leaving import Leaving
 from supervisor.node.listening import Listening
@@ -23,29 +24,40 @@ from supervisor.node.watching import Watching
 from supervisor.telemetry.events import emit
 from supervisor.worker.wire import ChildSubmitted
 
-#: Nothing to wait for by time alone: look around this often anyway.
-IDLE_S = 0.5
-#: While phases, captures or look-ahead are under way.
-BUSY_S = 0.02
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a turn is wanted, seconds: always at least every `idle_s`, while workers serve
+    every `poll_s` (covers a bell that was not heard), while something changes every `busy_s`."""
+
+    idle_s: float = 0.5
+    poll_s: float = 0.05
+    busy_s: float = 0.02
 
 
 class Arbiter:
     """One node's judgement, turn by turn."""
 
     def __init__(
-        self, floor: Floor, own: ProcessIdentity, app: str, reload: Callable[[], None]
+        self,
+        floor: Floor,
+        own: ProcessIdentity,
+        app: str,
+        reload: Callable[[], None],
+        pace: Pace | None = None,
     ) -> None:
         self.floor = floor
         self._reload = reload
+        self._pace = pace or Pace()
         self._closing = Closing(floor)
         self._listening = Listening(floor)
         self._watching = Watching(floor, self._closing)
-        self._dispatching = Dispatching(floor, self._listening, self._closing)
+        self._dispatching = Dispatching(floor, self._listening, self._closing, self._pace.poll_s)
         self.staffing = Staffing(floor, self._closing, app)
         self._mending = Mending(floor, own)
         self._leaving = Leaving(floor, self._closing)
         self._reporting = Reporting(floor, self.staffing, self._mending)
-        self._planned_s = IDLE_S
+        self._planned_s = self._pace.idle_s
         self._last_turn: float | None = None
 
     @property
@@ -161,14 +173,14 @@ class Arbiter:
 
     def _pause(self, now: float) -> float:
         """Return how long nothing needs us by time alone."""
-        floor = self.floor
-        wait = min(IDLE_S, self._watching.next_deadline() - now)
+        floor, pace = self.floor, self._pace
+        wait = min(pace.idle_s, self._watching.next_deadline() - now)
         if floor.types and floor.stopping is None:
-            wait = min(wait, POLL_S)
+            wait = min(wait, pace.poll_s)
         changing = any(
             slot.farewell is not None or slot.ready_at is None for slot in floor.slots.values()
         )
         wished = any(attempt.mark is not None for _, attempt in floor.attempts())
         if changing or wished or self._dispatching.holds_look_ahead():
-            wait = min(wait, BUSY_S)
+            wait = min(wait, pace.busy_s)
         return max(0.0, wait)

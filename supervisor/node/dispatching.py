@@ -18,15 +18,13 @@ from supervisor.node.floor import Attempt, Floor, Slot
 from supervisor.node.listening import Listening
 from supervisor.worker.wire import Assign
 
-#: The bell is what starts a claim; this poll only covers a bell that was not heard.
-POLL_S = 0.05
-
 
 class Dispatching:
     """Claims and assignments."""
 
-    def __init__(self, floor: Floor, listening: Listening, closing: Closing) -> None:
+    def __init__(self, floor: Floor, listening: Listening, closing: Closing, poll_s: float) -> None:
         self._floor = floor
+        self._poll_s = poll_s
         self._listening = listening
         self._closing = closing
         self._seq = 0
@@ -46,7 +44,7 @@ class Dispatching:
         floor.flush_endings()  # first: an ending and the next claim then share one commit
         if self._outstanding or not self._may_claim():
             return
-        if not self._hungry and now - self._polled_at < POLL_S and not self._is_due():
+        if not self._hungry and now - self._polled_at < self._poll_s and not self._is_due():
             return
         owners = self._free_places()
         if not owners:

@@ -122,6 +122,9 @@ def _capture(arguments: list[str]) -> int:
     parser.add_argument(
         "--output", metavar="PATH", help="read the process's output here, not through the process"
     )
+    parser.add_argument(
+        "--dump", metavar="PATH", help="read what faulthandler dumps here, not through the process"
+    )
     given = parser.parse_args(arguments)
     facts = _read_facts(given.facts) if given.facts else {}
     try:
@@ -181,7 +184,11 @@ def _within_budget(
             facts=facts,
             py_spy=given.py_spy,
             facts_only=getattr(given, "facts_only", False),
-            kept=Kept(getattr(given, "log_ring", None), getattr(given, "output", None)),
+            kept=Kept(
+                getattr(given, "log_ring", None),
+                getattr(given, "output", None),
+                getattr(given, "dump", None),
+            ),
         )
     )
     the_word.acquire()  # for ever, if the watchdog is just leaving the process

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 COMPLETE, PARTIAL = "complete", "partial"
 # For diagnosis, compression and fsync, out of the budget; measured 10 to 40 ms.
 _WRITING_S = 0.25
+# Every living process has these; the others may have nothing to show.
+_ALWAYS_THERE = frozenset({"stacks", "fds", "sockets"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,10 @@ def _status(order: Order, sections: Sequence[Section]) -> str:
     """Partial: something that should be there is not. A skipped section has nothing to show."""
     if order.facts_only:
         return PARTIAL
-    missing = {
-        section.name for section in sections if section.status in (Status.TIMEOUT, Status.ERROR)
-    }
-    no_stacks = any(one.name == "stacks" and one.status is Status.SKIPPED for one in sections)
-    return PARTIAL if missing or no_stacks else COMPLETE
+    return PARTIAL if any(_is_missing(section) for section in sections) else COMPLETE
+
+
+def _is_missing(section: Section) -> bool:
+    if section.status is Status.SKIPPED:
+        return section.name in _ALWAYS_THERE
+    return section.status is not Status.OK

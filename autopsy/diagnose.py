@@ -24,6 +24,7 @@ _FILE_SERVER_WAITS = ("request_wait_answer", "rpc_wait", "nfs_wait", "fuse_")
 # What a side thread waits for says less than what the main thread waits for.
 _SIDE_THREAD = 0.85
 _LOCK_WORDS = ("with ", "acquire(", "async with ")
+_SOCKET_WORDS = (".recv(", ".recv_into(", ".connect(", ".sendall(", ".accept(")
 _QUEUE_WORDS = (".get(", ".wait(", ".join(", ".result(")
 _CLOSE_WAIT_MANY = 50
 _THREADS_MANY = 500
@@ -65,8 +66,9 @@ def _hit(code: str, confidence: float, *evidence: str) -> Diagnosis:
 def _what_was_seen(case: Case) -> tuple[str, ...]:
     if not case.threads:
         return ("process: no living thread was seen",)
-    return tuple(
-        f"process: thread {one.tid} ({one.name}) state {one.state} in {one.syscall} "
+    hidden = ("process: no permission to see its system calls: needs SYS_PTRACE",)
+    return (hidden if case.process.get("hidden") else ()) + tuple(
+        f"process: thread {one.tid} ({one.name}) state {one.state} in {one.syscall or 'no call'} "
         f"(wchan {one.wchan}), {one.cpu_ratio:.0%} CPU, {one.switches} switches: {one.where}"
         for one in case.threads[:5]
     )
@@ -290,6 +292,23 @@ def _waits(case: Case) -> Iterator[Diagnosis]:
             yield _hit(found.code, found.confidence * factor, *found.evidence)
 
 
+def _stack_alone(case: Case) -> Iterator[Diagnosis]:
+    """When the kernel does not show system calls: what the innermost call is named, guessed."""
+    for one in case.threads:
+        if one.syscall is not None or one.running or not one.frames_after or not one.still:
+            continue
+        kind, source = _kind_of_wait(one), one.frames[0].source
+        note = "process: the system call is not known, nor whether the wait has a timeout"
+        if "sleep(" in source:
+            yield _hit("blocked.sleep", 0.4, f"stacks: {one.where}", note)
+        elif any(word in source for word in _SOCKET_WORDS):
+            yield _hit("blocked.external", 0.4, f"stacks: {one.where}", note)
+        elif kind == "lock":
+            yield _hit("deadlock.in_process", 0.3, f"stacks: {one.where}", note)
+        elif kind in ("condition", "queue item"):
+            yield _hit("wait.no_waker", 0.3, f"stacks: {one.where}", note)
+
+
 def _one_wait(case: Case, one: Thread) -> Iterator[Diagnosis]:
     seen = f"process: thread {one.tid} ({one.name}) state {one.state} in {one.syscall}"
     seen += f" (wchan {one.wchan})"
@@ -404,4 +423,5 @@ _RULES: tuple[Rule, ...] = (
     _gil_held_asleep,
     _locks,
     _waits,
+    _stack_alone,
 )

@@ -19,12 +19,13 @@ DUMP = "autopsy-dump"
 class Kept:
     """Paths at which somebody else keeps the patient's shared memory open.
 
-    They are read instead of the patient's own descriptors: the way to the last words of a process
-    that has ended (`/proc/<supervisor>/fd/<n>`).
+    They are read instead of the patient's own descriptors (`/proc/<supervisor>/fd/<n>`): the way to
+    the last words of a process that has ended, or that we may not look into.
     """
 
     log_ring: str | None = None
     output: str | None = None
+    dump: str | None = None
 
 
 def create_appended(name: str) -> int:

@@ -14,6 +14,7 @@ from autopsy.collect.patient import Patient
 from autopsy.collect.process import limits
 from autopsy.section import Payload, Skipped
 
+NO_PERMISSION = "no permission to see its descriptors: needs SYS_PTRACE"
 _MAX_LISTED = 2000
 _TABLE_LIMIT = 8 << 20
 _TCP_STATES = {
@@ -30,10 +31,10 @@ def collect_fds(patient: Patient) -> Payload:
 
     Raises Skipped when the kernel does not let us see them.
     """
+    if procfs.is_hidden(patient.pid):
+        raise Skipped(NO_PERMISSION)
     numbers = procfs.descriptors(patient.pid)
     listed = procfs.links(patient.pid, _MAX_LISTED)
-    if not listed and patient.is_there() and _is_hidden(patient.pid):
-        raise Skipped("no permission to list the descriptors of this process")
     soft = limits(patient.pid).get("Max open files", ["0", "0"])[0]
     return {
         "count": len(numbers),
@@ -43,7 +44,12 @@ def collect_fds(patient: Patient) -> Payload:
 
 
 def collect_sockets(patient: Patient) -> Payload:
-    """List the patient's sockets with their state, both ends and their queues in bytes."""
+    """List the patient's sockets with their state, both ends and their queues in bytes.
+
+    Raises Skipped when the kernel does not let us see them.
+    """
+    if procfs.is_hidden(patient.pid):
+        raise Skipped(NO_PERMISSION)
     wanted = {
         int(target[8:-1]): number
         for number, target in procfs.links(patient.pid, 1 << 16)
@@ -57,11 +63,6 @@ def collect_sockets(patient: Patient) -> Payload:
     for inode, number in wanted.items():
         found.setdefault(inode, {"fd": number, "inode": inode, "kind": "other", "state": ""})
     return {"sockets": sorted(found.values(), key=lambda entry: int(entry["fd"]))}
-
-
-def _is_hidden(pid: int) -> bool:
-    status = procfs.status(f"/proc/{pid}/status") or {}
-    return status.get("State", "Z")[:1] not in "ZX"
 
 
 def _described(pid: int, number: int, target: str) -> Payload:

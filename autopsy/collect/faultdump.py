@@ -15,6 +15,7 @@ from autopsy import clock, memfd, signals
 from autopsy.collect import procfs, record
 from autopsy.collect.patient import Patient
 from autopsy.collect.pyspy import Dumped, Frame, Thread
+from autopsy.section import Skipped
 
 _SYS_TGKILL = {"x86_64": 234, "aarch64": 131}
 _PER_THREAD_S = 0.03
@@ -23,9 +24,15 @@ _MAX_THREADS = 200
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 
-def dump(patient: Patient, deadline_mono: float) -> Dumped:
-    """Return the stacks of the threads that answer before the deadline."""
-    fd = record.open_memfd(patient.pid, memfd.DUMP)
+def dump(patient: Patient, kept_path: str | None, deadline_mono: float) -> Dumped:
+    """Return the stacks of the threads that answer before the deadline.
+
+    `kept_path` is where somebody else keeps the dump open, for when we may not look inside.
+    """
+    try:
+        fd = record.opened(patient, memfd.DUMP, kept_path)
+    except Skipped as exc:
+        return Dumped(reason=str(exc))
     if fd is None:
         return Dumped(reason="the process has no faulthandler dump to fall back to")
     try:

@@ -35,6 +35,7 @@ def collect(patient: Patient) -> Payload:
         "name": status.get("Name", ""),
         "status": {key: status[key] for key in _STATUS_KEPT if key in status},
         "frozen": is_frozen(patient.pid),
+        "hidden": procfs.is_hidden(patient.pid),
         "command_line": redact.arguments(procfs.command_line(patient.pid)),
         "executable": _link(f"{base}/exe"),
         "directory": _link(f"{base}/cwd"),

@@ -106,6 +106,18 @@ def descriptors(pid: int) -> list[int]:
         return []
 
 
+def is_hidden(pid: int) -> bool:
+    """Return whether the kernel refuses us the process's descriptors, memory and system calls."""
+    try:
+        # The kernel asks the same question for this link as for all of those.
+        os.readlink(f"/proc/{pid}/cwd")
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def child_ids(pid: int) -> Iterator[int]:
     """Yield the pids of the direct children of every thread."""
     for tid in thread_ids(pid):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from autopsy import memfd, redact
 from autopsy.collect import procfs
+from autopsy.collect.descriptor import NO_PERMISSION
 from autopsy.collect.patient import Patient
 from autopsy.errors import RingUnreadable
 from autopsy.memfd import Kept
@@ -21,12 +22,11 @@ LOG_RECORDS = 100
 OUTPUT_TAIL_BYTES = 64 << 10
 
 
-def open_memfd(pid: int, name: str, flags: int = os.O_RDONLY) -> int | None:
-    """Open the patient's memfd of this name; None if it has none or we may not."""
+def _open_memfd(pid: int, name: str) -> int | None:
     for number, target in procfs.links(pid, 4096):
         if target.split(" (deleted)")[0] == f"/memfd:{name}":
             try:
-                return os.open(f"/proc/{pid}/fd/{number}", flags | os.O_CLOEXEC)
+                return os.open(f"/proc/{pid}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
             except OSError:
                 return None
     return None
@@ -36,7 +36,7 @@ def logs_collector(kept: Kept) -> Callable[[Patient], Payload]:
     """Return the collector of the log records; it raises Skipped when there is no log ring."""
 
     def collect(patient: Patient) -> Payload:
-        fd = _opened(patient, memfd.LOG_RING, kept.log_ring)
+        fd = opened(patient, memfd.LOG_RING, kept.log_ring)
         if fd is None:
             raise Skipped("the process has no log ring (it does not run under a supervisor)")
         return logs_in(fd)
@@ -48,7 +48,7 @@ def output_collector(kept: Kept) -> Callable[[Patient], Payload]:
     """Return the collector of the output; it raises Skipped when that is not in shared memory."""
 
     def collect(patient: Patient) -> Payload:
-        fd = _opened(patient, memfd.OUTPUT, kept.output)
+        fd = opened(patient, memfd.OUTPUT, kept.output)
         if fd is None:
             raise Skipped("the process does not write its output to shared memory")
         return output_in(fd)
@@ -91,8 +91,16 @@ def _kept_section(name: str, path: str, read: Callable[[int], Payload]) -> Secti
         return Section(name, Status.ERROR, str(exc))
 
 
-def _opened(patient: Patient, name: str, kept_path: str | None) -> int | None:
-    return open_memfd(patient.pid, name) if kept_path is None else _open(kept_path)
+def opened(patient: Patient, name: str, kept_path: str | None) -> int | None:
+    """Open shared memory where it is kept, or else where the patient has it; None if nowhere.
+
+    Raises Skipped when we may not look.
+    """
+    if kept_path is not None:
+        return _open(kept_path)
+    if procfs.is_hidden(patient.pid):
+        raise Skipped(NO_PERMISSION)
+    return _open_memfd(patient.pid, name)
 
 
 def _open(path: str) -> int:

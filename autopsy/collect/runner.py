@@ -45,7 +45,7 @@ def registry(dumper: Dumper, kept: Kept) -> tuple[Collector, ...]:
     return (
         Collector(FIRST_LOOK, process.collect, 1.0),
         Collector("movement", process.collect_movement, 2.0),
-        Collector("stacks", stacks.collector(dumper), 5.0),
+        Collector("stacks", stacks.collector(dumper, kept), 5.0),
         Collector("fds", descriptor.collect_fds, 1.0),
         Collector("sockets", descriptor.collect_sockets, 1.0),
         Collector("children", tree.collect_children, 1.0),

@@ -17,6 +17,7 @@ from autopsy.collect import faultdump, procfs
 from autopsy.collect.patient import DEAD_STATES, STOPPED_STATES, Patient
 from autopsy.collect.process import MOVEMENT_WINDOW_S, is_frozen
 from autopsy.collect.pyspy import Dumped, Dumper, Frame, Thread
+from autopsy.memfd import Kept
 from autopsy.section import Payload, Skipped
 
 BLOCKING_LIMIT_S = 0.3
@@ -42,7 +43,7 @@ class Sample:
     dumped: Dumped
 
 
-def collector(dumper: Dumper) -> Callable[[Patient], Payload]:
+def collector(dumper: Dumper, kept: Kept) -> Callable[[Patient], Payload]:
     """Return the collector that dumps with this py-spy.
 
     Shapes: `stacks` = distinct stacks, each a list of frames, innermost first; `samples` = at_ms,
@@ -50,13 +51,13 @@ def collector(dumper: Dumper) -> Callable[[Patient], Payload]:
     """
 
     def collect(patient: Patient) -> Payload:
-        first = sample(patient, dumper)
+        first = sample(patient, dumper, kept)
         samples = [first]
         if first.dumped.threads:
             patient.wait_until(SECOND_SAMPLE_S)
             # A sample takes its time: keep two moments apart even when the first was slow.
             clock.sleep(first.at_ms / 1000 + MOVEMENT_WINDOW_S - patient.elapsed_ms() / 1000)
-            second = sample(patient, dumper)
+            second = sample(patient, dumper, kept)
             samples.append(second)
             if _is_busy_in_one_place(first.dumped, second.dumped):
                 # Twice: one long call is in C code again, a loop of short ones often is not.
@@ -68,7 +69,7 @@ def collector(dumper: Dumper) -> Callable[[Patient], Payload]:
     return collect
 
 
-def sample(patient: Patient, dumper: Dumper) -> Sample:
+def sample(patient: Patient, dumper: Dumper, kept: Kept) -> Sample:
     """Take the stacks once, by the first method that gives any."""
     states = patient.thread_states()
     living = [tid for tid, state in states.items() if state not in DEAD_STATES]
@@ -87,7 +88,7 @@ def sample(patient: Patient, dumper: Dumper) -> Sample:
         return Sample(at_ms, "py-spy --nonblocking", dumped)
     reasons.append(dumped.reason)
     if not _is_still(patient, states):
-        dumped = faultdump.dump(patient, clock.mono() + NONBLOCKING_LIMIT_S)
+        dumped = faultdump.dump(patient, kept.dump, clock.mono() + NONBLOCKING_LIMIT_S)
         if dumped.threads:
             return Sample(at_ms, "faulthandler", Dumped(dumped.threads, reasons[0]))
         reasons.append(dumped.reason)

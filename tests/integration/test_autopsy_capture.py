@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -259,6 +260,47 @@ def test_without_py_spy_the_patients_own_faulthandler_gives_the_stacks(
     assert [sample["method"] for sample in payload["samples"]] == ["faulthandler"] * 2
     assert "not installed" in payload["samples"][0]["reason"]
     assert "wait_for_nothing" in [frame["function"] for frame in payload["stacks"][0]]
+
+
+WITHOUT_PTRACE = ("setpriv", "--inh-caps", "-sys_ptrace", "--bounding-set", "-sys_ptrace")
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which(WITHOUT_PTRACE[0]) is None,
+    reason="only root can give up the permission and still start the program with it",
+)
+def test_without_permission_every_gap_says_why_and_kept_memory_still_speaks(
+    tmp_path: Path, shared_memory: tuple[int, int, int]
+) -> None:
+    arguments = [str(fd) for fd in shared_memory]
+    kept = [
+        word
+        for option, fd in zip(("--log-ring", "--dump", "--output"), shared_memory, strict=True)
+        for word in (option, f"/dev/fd/{fd}")
+    ]
+    out = tmp_path / "a.zip"
+    with started("stuck_agent.py", *arguments, pass_fds=shared_memory) as process:
+        command = [*WITHOUT_PTRACE, sys.executable, "-m", "autopsy", "capture", str(process.pid)]
+        subprocess.run(
+            [*command, "--out", str(out), *kept],
+            pass_fds=shared_memory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        assert process.poll() is None
+    bundle = read_bundle(out)
+    reasons = {entry.name: entry.reason for entry in bundle.entries if entry.status == "skipped"}
+    no_permission = "no permission to see its descriptors: needs SYS_PTRACE"
+    assert reasons == {"fds": no_permission, "sockets": no_permission}
+    assert bundle.heading.status == "partial"
+    assert bundle.sections["stacks"]["samples"][0]["method"] == "faulthandler"
+    assert "needs SYS_PTRACE" in bundle.sections["stacks"]["samples"][0]["reason"]
+    assert "wait_for_nothing" in functions(bundle)
+    assert len(bundle.sections["logs"]["records"]) == 2
+    assert [(one.code, one.confidence) for one in bundle.heading.diagnosis] == [
+        ("wait.no_waker", 0.3)
+    ]
 
 
 def test_a_process_left_stopped_by_a_blocking_dump_is_resumed(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ live through a day of operation in less than a second. Nothing here touches a pr
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from supervisor.model.health import Host, Signs
 from supervisor.model.outcome import Settlement, StopMark, TaskFacts, settle
-from supervisor.model.record import Claim, Ending, Mark
+from supervisor.model.record import Claim, Ending, Mark, Owner
 from supervisor.model.spec import TaskSpec
 from supervisor.model.states import State, require_legal
 from supervisor.node import port
@@ -312,6 +312,7 @@ class MemoryScribe:
         self._clock = clock
         self._replies: deque[port.Reply] = deque()
         self.tasks: dict[str, MemoryTask] = {}
+        self._pending: dict[str, MemoryTask] = {}
         self.refused = 0
         self.autopsies: list[port.Captured] = []
         self.asked: Counter[str] = Counter()
@@ -328,7 +329,7 @@ class MemoryScribe:
                 soft_timeout=spec.soft_timeout, max_retries=spec.max_retries, retry_count=0,
                 crash_count=0, run_after=spec.run_after or now, claimed_at=now, worker_id="",
             )  # fmt: skip
-            self.tasks[task_id] = MemoryTask(claim)
+            self.tasks[task_id] = self._pending[task_id] = MemoryTask(claim)
             ids.append(task_id)
         return ids
 
@@ -368,16 +369,25 @@ class MemoryScribe:
         return Counter(task.state for task in self.tasks.values())
 
     def _claim(self, request: port.ClaimFor) -> None:
-        now = self._clock.now()
-        pending = [
-            task
-            for task in self.tasks.values()
-            if task.state is State.PENDING and task.claim.type in request.types
+        claims = self._give(request.owners, request.types)
+        claims += self._give(request.ahead, request.ahead_types)
+        later = [
+            task.claim.run_after
+            for task in self._pending.values()
+            if task.claim.type in request.types
         ]
-        due = [task for task in pending if task.claim.run_after <= now]
+        self._replies.append(port.Claimed(request.places, claims, min(later, default=None)))
+
+    def _give(self, owners: Sequence[Owner], types: Collection[str]) -> list[Claim]:
+        now = self._clock.now()
+        due = [
+            task
+            for task in self._pending.values()
+            if task.claim.type in types and task.claim.run_after <= now
+        ]
         due.sort(key=lambda task: (-task.claim.priority, task.claim.run_after))
         claims = []
-        for task, owner in zip(due, request.owners, strict=False):
+        for task, owner in zip(due, owners, strict=False):
             self._move(task, State.RUNNING, "claimed")
             task.claim = replace(
                 task.claim,
@@ -386,8 +396,7 @@ class MemoryScribe:
                 worker_id=owner.worker_id,
             )
             claims.append(task.claim)
-        later = [task.claim.run_after for task in pending if task.state is State.PENDING]
-        self._replies.append(port.Claimed(request.owners, claims, min(later, default=None)))
+        return claims
 
     def _finish(self, ending: Ending) -> Settlement | None:
         task = self.tasks[ending.task_id]
@@ -421,6 +430,10 @@ class MemoryScribe:
         require_legal(task.state, to)
         task.moves.append((task.state, to, reason))
         task.state = to
+        if to is State.PENDING:
+            self._pending[task.claim.task_id] = task
+        else:
+            self._pending.pop(task.claim.task_id, None)
 
 
 def _reasons(settled: Settlement) -> tuple[str, str]:

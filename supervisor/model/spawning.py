@@ -43,12 +43,12 @@ class Intensity:
         return self.halted_until is not None and now < self.halted_until
 
 
-def look_ahead(mean_durations_s: Sequence[float | None]) -> int:
-    """Return how many attempts one worker may hold, from the recent mean duration of each type.
+def is_short(mean_duration_s: float) -> bool:
+    """Say whether attempts of this mean duration may wait behind one another on a worker."""
+    return mean_duration_s <= LOOK_AHEAD_S / 2
 
-    1 as long as any type in play is unmeasured or takes more than half the look-ahead time.
-    """
-    if not mean_durations_s or any(mean is None for mean in mean_durations_s):
-        return 1
-    slowest = max(mean for mean in mean_durations_s if mean is not None)
+
+def look_ahead(mean_durations_s: Sequence[float]) -> int:
+    """Return how many attempts of short types one worker may hold, from their mean durations."""
+    slowest = max(mean_durations_s, default=LOOK_AHEAD_S)
     return max(1, min(LOOK_AHEAD_MAX, int(LOOK_AHEAD_S / max(slowest, 1e-6))))

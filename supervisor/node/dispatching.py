@@ -1,8 +1,8 @@
 """Claiming work for free places, handing it to workers, and taking back what waits too long.
 
-Secret kept here: when to claim and how many. A worker holds one attempt; a few more only while the
-measured duration of the types in play keeps them within 50 ms, and then they can still be taken
-back or canceled. Claims go out one batch at a time, so that batches grow under load.
+Secret kept here: when to claim and how many. A worker holds one attempt; behind a short one (by the
+measured mean of its type) more short ones may wait, for 50 ms in all, and can still be taken back
+or canceled. Claims go out one batch at a time, so that batches grow under load.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import datetime
 
 from supervisor.model import outcome as ended
 from supervisor.model.record import Claim, Owner
-from supervisor.model.spawning import LOOK_AHEAD_S, look_ahead
+from supervisor.model.spawning import LOOK_AHEAD_S, is_short, look_ahead
 from supervisor.node import port
 from supervisor.node.closing import Closing
 from supervisor.node.floor import Attempt, Floor, Slot
@@ -46,12 +46,14 @@ class Dispatching:
             return
         if not self._hungry and now - self._polled_at < self._poll_s and not self._is_due():
             return
-        owners = self._free_places()
-        if not owners:
+        owners = [self._place(slot) for slot in self._takers() if self._is_empty(slot)]
+        short = self._short_types()
+        ahead = self._places_ahead(short)
+        if not owners and not ahead:
             return
         self._outstanding, self._hungry, self._polled_at = True, False, now
         queues = floor.settings.queues or None
-        floor.scribe.ask(port.ClaimFor(owners, tuple(floor.types), queues))
+        floor.scribe.ask(port.ClaimFor(owners, tuple(floor.types), queues, ahead, short))
 
     def _may_claim(self) -> bool:
         floor = self._floor
@@ -60,22 +62,41 @@ class Dispatching:
     def _is_due(self) -> bool:
         return self._due_at is not None and self._floor.clock.now() >= self._due_at
 
-    def _free_places(self) -> list[Owner]:
-        """Offer places round robin, so that every worker gets its first before any its second."""
-        floor = self._floor
-        ahead = look_ahead([self._listening.durations.get(kind) for kind in self._in_play])
-        slots = [s for s in floor.slots.values() if s.can_take_work and not s.retiring]
-        rooms = [(slot, ahead - len(slot.attempts) - slot.promised) for slot in slots]
-        free = sum(max(0, room) for _, room in rooms)
-        if 2 * free < len(slots) * ahead and all(slot.attempts for slot in slots):
+    def _takers(self) -> list[Slot]:
+        """Return who may be given more; one due for recycling gets no more than it takes."""
+        most = self._floor.settings.recycle_after_tasks
+        return [
+            slot
+            for slot in self._floor.slots.values()
+            if slot.can_take_work and not slot.retiring and slot.assigned + slot.promised < most
+        ]
+
+    def _is_empty(self, slot: Slot) -> bool:
+        return not slot.attempts and not slot.promised
+
+    def _place(self, slot: Slot) -> Owner:
+        slot.promised += 1
+        return Owner(slot.worker_id, slot.pid, slot.start_ticks)
+
+    def _short_types(self) -> tuple[str, ...]:
+        return tuple(kind for kind, mean in self._listening.durations.items() if is_short(mean))
+
+    def _places_ahead(self, short: tuple[str, ...]) -> list[Owner]:
+        """Offer places behind running short attempts, round robin over the workers."""
+        durations = self._listening.durations
+        depth = look_ahead([durations[kind] for kind in short if kind in self._in_play])
+        busy = [s for s in self._takers() if s.attempts and self._all_short(s, short)]
+        most = self._floor.settings.recycle_after_tasks
+        rooms = [
+            (slot, min(depth - len(slot.attempts), most - slot.assigned) - slot.promised)
+            for slot in busy
+        ]
+        if 2 * sum(max(0, room) for _, room in rooms) < len(busy) * depth:
             return []  # wait until half is used up: larger batches, fewer commits
-        owners: list[Owner] = []
-        for level in range(ahead):
-            for slot, room in rooms:
-                if level < room:
-                    slot.promised += 1
-                    owners.append(Owner(slot.worker_id, slot.pid, slot.start_ticks))
-        return owners
+        return [self._place(slot) for level in range(depth) for slot, room in rooms if level < room]
+
+    def _all_short(self, slot: Slot, short: tuple[str, ...]) -> bool:
+        return all(attempt.claim.type in short for attempt in slot.attempts.values())
 
     def accept(self, claimed: port.Claimed, now: float) -> None:
         """Take in what was claimed and hand it out."""
@@ -103,6 +124,7 @@ class Dispatching:
             floor.end(slot, attempt, ended.never_started("its worker was gone"))
             return
         slot.attempts[attempt.seq] = attempt
+        slot.assigned += 1
         if not slot.can_take_work or not floor.pool.assign(slot.worker_id, _packet(attempt)):
             floor.end(slot, attempt, ended.never_started("its worker could not take it"))
 

@@ -87,6 +87,7 @@ class Slot:
     start_ticks: int = 0
     ready_at: float | None = None
     promised: int = 0
+    assigned: int = 0
     attempts: dict[int, Attempt] = field(default_factory=dict)
     retiring: bool = False
     leaving: str = ""

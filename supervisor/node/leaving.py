@@ -41,6 +41,7 @@ class Leaving:
             return
         grace_over = stopping.hurry > 0 or now - stopping.since >= floor.settings.drain_grace
         for slot in list(floor.slots.values()):
-            self._closing.give_back_unread(slot, "the node is stopping")
+            if slot.farewell is None:  # afterwards its queue holds the Stop, which must stay there
+                self._closing.give_back_unread(slot, "the node is stopping")
             if grace_over or not slot.attempts:
                 self._closing.hasten(slot, now, kill=stopping.hurry > 1)

@@ -245,11 +245,21 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class ClaimFor:
-    """Claim tasks for these free places, of these types, from these queues (None: all)."""
+    """Claim tasks for these free places, of these types, from these queues (None: all).
+
+    `ahead` are places behind an attempt that still runs; only `ahead_types` may wait there.
+    """
 
     owners: Sequence[Owner]
     types: Collection[str]
     queues: Sequence[str] | None
+    ahead: Sequence[Owner] = ()
+    ahead_types: Collection[str] = ()
+
+    @property
+    def places(self) -> tuple[Owner, ...]:
+        """All places that were offered."""
+        return (*self.owners, *self.ahead)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ class Reporting:
             "type": ending.type,
         }
         if settlement.quarantined:
+            self._floor.metrics.inc("tasks_quarantined_total", type=ending.type)
             emit("task.quarantined", **task, crashes=settlement.crash_count)
         elif settlement.state in (State.FAILED, State.TIMEOUT):
             emit("task.died", **task, reason=settlement.reason)

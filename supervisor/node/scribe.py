@@ -17,6 +17,7 @@ from pathlib import Path
 
 from supervisor.clock import Clock
 from supervisor.errors import IllegalTransition, StoreUnavailable, SupervisorError
+from supervisor.model.record import Claim
 from supervisor.model.spec import parse_spec
 from supervisor.node import port
 from supervisor.store import Ledger, Reader, Store
@@ -239,18 +240,18 @@ class StoreScribe:
         return any(moment is not None and moment <= now for moment in due)
 
     def _claim(self, tx: Transaction, claim: port.ClaimFor) -> port.Claimed:
-        claims = tx.claim(
-            claim.owners,
-            node_id=self._node_id,
-            queues=claim.queues,
-            types=claim.types,
-            now=self._clock.now(),
-        )
-        return port.Claimed(claim.owners, tuple(claims))
+        now = self._clock.now()
+        got: list[Claim] = []
+        for owners, types in ((claim.owners, claim.types), (claim.ahead, claim.ahead_types)):
+            if owners and types:
+                got += tx.claim(
+                    owners, node_id=self._node_id, queues=claim.queues, types=types, now=now
+                )
+        return port.Claimed(claim.places, tuple(got))
 
     def _nothing(self, claim: port.ClaimFor) -> port.Claimed:
         with self._ledger.looking() as look:
-            return port.Claimed(claim.owners, (), look.next_due(claim.queues, claim.types))
+            return port.Claimed(claim.places, (), look.next_due(claim.queues, claim.types))
 
     def _answer(self, questions: Sequence[port.Request]) -> None:
         answers: list[port.Reply] = []
@@ -283,7 +284,7 @@ class StoreScribe:
 
     def _store_away(self, error: StoreUnavailable, claims: Sequence[port.ClaimFor]) -> None:
         self._metrics.inc("store_errors_total")
-        replies: list[port.Reply] = [port.Claimed(claim.owners, ()) for claim in claims]
+        replies: list[port.Reply] = [port.Claimed(claim.places, ()) for claim in claims]
         if str(error) != self._away:
             self._away = str(error)
             replies.append(port.StoreAway(self._away))

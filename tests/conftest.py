@@ -1,0 +1,115 @@
+"""Fixtures of the tests that run real nodes, and the guard that lets nothing stay behind.
+
+The guard acts in integration/ and chaos/ only: unit and contract tests do no such I/O.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from harness import NodeUnderTest, eventually
+
+from supervisor.worker import tree
+
+GUARDED = {"integration", "chaos"}
+Start = Callable[..., NodeUnderTest]
+
+
+class Nursery:
+    """Every node that a test session has made and not closed."""
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeUnderTest] = []
+
+    def make(self, app: str | None, settings: dict[str, object]) -> NodeUnderTest:
+        root = Path(tempfile.mkdtemp(prefix="node-"))
+        node = NodeUnderTest(root, *([] if app is None else [app]), **settings)
+        self.nodes.append(node)
+        return node
+
+    def close(self, node: NodeUnderTest) -> list[str]:
+        """Close a node; return what it left behind."""
+        self.nodes.remove(node)
+        node.close()
+        left: list[str] = []
+        try:
+            eventually(lambda: not node.processes(), 3, "no process of the node is left")
+        except AssertionError:
+            left += [f"process {one}" for one in node.end_strays()]
+        left += [f"file {one}" for one in node.leftover_files()]
+        left += [f"socket {one}" for one in node.root.rglob("*.sock")]
+        node.forget_files()
+        return left
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """All nodes of this session, with a runtime directory that client and node share."""
+    runtime = tempfile.mkdtemp(prefix="sv-")
+    before = os.environ.get("XDG_RUNTIME_DIR")
+    os.environ["XDG_RUNTIME_DIR"] = runtime
+    made = Nursery()
+    yield made
+    for node in list(made.nodes):
+        made.close(node)
+    sockets = [path.name for path in Path(runtime).iterdir()]
+    if before is None:
+        del os.environ["XDG_RUNTIME_DIR"]
+    else:
+        os.environ["XDG_RUNTIME_DIR"] = before
+    shutil.rmtree(runtime)
+    assert sockets == [], "doorbells of stopped nodes were left behind"
+
+
+@pytest.fixture(scope="module")
+def node(nursery: Nursery, request: pytest.FixtureRequest) -> Iterator[NodeUnderTest]:
+    """One running node for the tests of a module; NODE_SETTINGS of the module changes its limits."""
+    module = request.module
+    made = nursery.make(getattr(module, "NODE_APP", None), getattr(module, "NODE_SETTINGS", {}))
+    made.start()
+    yield made
+    left = nursery.close(made)
+    assert left == []
+
+
+@pytest.fixture
+def start_node(nursery: Nursery) -> Iterator[Start]:
+    """Make nodes of the test's own: `start_node(app=None, run=True, **settings)`."""
+    mine: list[NodeUnderTest] = []
+
+    def start(app: str | None = None, *, run: bool = True, **settings: object) -> NodeUnderTest:
+        made = nursery.make(app, settings)
+        mine.append(made)
+        if run:
+            made.start()
+        return made
+
+    yield start
+    left = [what for made in mine for what in nursery.close(made)]
+    assert left == []
+
+
+@pytest.fixture(autouse=True)
+def leave_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a process: a child of ours, or one below a node that runs on."""
+    if request.path.parent.name not in GUARDED:
+        yield
+        return
+    before = set(tree.children(os.getpid()))
+    yield
+    nodes = request.getfixturevalue("nursery").nodes if _uses_nodes(request) else []
+    running = [made for made in nodes if made.running]
+    ours = {made.pid for made in running}
+    new = [p for p in tree.children(os.getpid()) if p not in before | ours and tree.is_alive(p)]
+    assert new == [], "the test left a child process"
+    for made in running:
+        eventually(lambda m=made: not m.extra_processes(), 5, "only zygote and workers are left")
+
+
+def _uses_nodes(request: pytest.FixtureRequest) -> bool:
+    return "nursery" in request.fixturenames

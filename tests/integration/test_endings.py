@@ -1,0 +1,268 @@
+"""One task of each ending that needs no kill: what row, attempts, audit and command line say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import (
+    CANCELED,
+    FAILED,
+    PENDING,
+    RUNNING,
+    SUCCESS,
+    TIMEOUT,
+    NodeUnderTest,
+    begun,
+    eventually,
+)
+
+from supervisor.model.states import State
+
+RAISED = (FAILED, "raised", "reported", False)
+RETURNED = (SUCCESS, "returned", "reported", False)
+RETRY = (FAILED, PENDING, "node", "retry")
+CLAIMED = (PENDING, RUNNING, "node", "claimed")
+
+
+@pytest.mark.parametrize("kind", ["ok", "aok"])
+def test_success(node: NodeUnderTest, kind: str) -> None:
+    handle = node.submit(kind, spec={"submitted_by": "anna"}, value={"rows": [1, None, "ü"]})
+    view = handle.wait(10)
+    assert (view.state, view.reason, view.attempt) == (State.SUCCESS, "returned", 1)
+    assert handle.result() == {"rows": [1, None, "ü"]}
+    assert node.moves(handle.task_id) == [*begun("anna"), (RUNNING, SUCCESS, "node", "returned")]
+    assert node.endings(handle.task_id) == [RETURNED]
+    (attempt,) = node.attempts(handle.task_id)
+    assert attempt.started_at and attempt.ended_at and attempt.claimed_at <= attempt.started_at
+    assert attempt.started_at <= attempt.ended_at
+
+
+def test_context(node: NodeUnderTest, tmp_path: Path) -> None:
+    """Progress, checkpoint, scratch space, and children now and on success."""
+    marks = tmp_path / "marks"
+    handle = node.submit("full", spec={"submitted_by": "anna"}, path=str(marks))
+    assert handle.wait(10).state is State.SUCCESS
+    result = handle.result()
+    child = result.pop("child")
+    assert result == {"attempt": 1, "by": "anna", "was": None}
+    scratch = [Path(line) for line in marks.read_text().split()]
+    assert scratch[1].parent == scratch[0]
+    eventually(lambda: list(scratch[0].iterdir()) == [], what="the scratch space is empty")
+
+    rows = node.query(
+        "SELECT task_id, params, submitted_by FROM tasks WHERE parent_id = ? ORDER BY task_id",
+        handle.task_id,
+    )
+    by_value = {json.loads(params)["value"]: (task_id, by) for task_id, params, by in rows}
+    assert set(by_value) == {"now", "later"}
+    assert by_value["now"] == (child, handle.task_id)
+    for task_id, _ in by_value.values():
+        assert node.app.wait(task_id, 10)[0].state is State.SUCCESS
+
+
+def test_no_child_without_success(node: NodeUnderTest, tmp_path: Path) -> None:
+    view = node.run("childless", path=str(tmp_path / "child"))
+    assert view.state is State.FAILED
+    assert node.query("SELECT count(*) FROM tasks WHERE parent_id = ?", view.task_id) == [(0,)]
+    assert not (tmp_path / "child").exists()
+
+
+def test_retry_then_success(node: NodeUnderTest, tmp_path: Path) -> None:
+    view = node.run("flaky", path=str(tmp_path / "marks"), fails=2)
+    assert (view.state, view.attempt, view.retry_count) == (State.SUCCESS, 3, 2)
+    assert view.result_json == "3"
+    failed = (RUNNING, FAILED, "node", "raised")
+    assert node.moves(view.task_id) == [
+        *begun(), failed, RETRY, CLAIMED, failed, RETRY, CLAIMED, (RUNNING, SUCCESS, "node", "returned"),
+    ]  # fmt: skip
+    assert node.endings(view.task_id) == [RAISED, RAISED, RETURNED]
+    one, two, three = node.attempts(view.task_id)
+    assert one.ended_at and two.started_at and three.started_at and two.ended_at
+    assert 0.2 <= (two.started_at - one.ended_at).total_seconds() < 1.5
+    assert 0.4 <= (three.started_at - two.ended_at).total_seconds() < 1.7
+
+
+def test_retries_used_up(node: NodeUnderTest) -> None:
+    view = node.run("boom", text="still no")
+    assert (view.state, view.reason, view.retry_count) == (State.FAILED, "raised", 1)
+    assert (view.error_type, view.error, view.quarantined) == ("ValueError", "still no", False)
+    failed = (RUNNING, FAILED, "node", "raised")
+    assert node.moves(view.task_id) == [*begun(), failed, RETRY, CLAIMED, failed]
+    assert node.endings(view.task_id) == [RAISED, RAISED]
+    assert "ValueError: still no" in (node.attempts(view.task_id)[1].traceback or "")
+
+
+def test_rerun_of_a_dead_letter(node: NodeUnderTest) -> None:
+    view = node.run("boom")
+    (answer,) = node.app.rerun(view.task_id, by="anna", reason="fixed")
+    assert (answer.answer, answer.state) == ("rerun", State.PENDING)
+    again = node.app.wait(view.task_id, 10)[0]
+    assert (again.state, again.attempt, again.retry_count) == (State.FAILED, 4, 1)
+    assert (FAILED, PENDING, "anna", "rerun") in node.moves(view.task_id)
+
+
+def test_no_retry_for(node: NodeUnderTest) -> None:
+    view = node.run("picky")
+    assert (view.state, view.attempt, view.error_type) == (State.FAILED, 1, "KeyError")
+    assert node.moves(view.task_id) == [*begun(), (RUNNING, FAILED, "node", "raised")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "words"),
+    [
+        ("object", "result_invalid", "result.when: is not JSON: a builtins.object"),
+        ("nan", "result_invalid", "result.ratio[1]: is not a JSON number"),
+        ("large", "result_too_large", "the most is 262144"),
+    ],
+)
+def test_result_refused(node: NodeUnderTest, kind: str, reason: str, words: str) -> None:
+    view = node.run("odd_result", kind=kind)
+    assert (view.state, view.reason, view.attempt) == (State.FAILED, reason, 1)
+    assert words in (view.error or "")
+    assert node.endings(view.task_id) == [(FAILED, reason, "reported", False)]
+
+
+ODD_ERRORS: list[tuple[str, str, str]] = [
+    ("two_args", "NeedsTwo", "a-b"),
+    ("lock", "ValueError", "<unlocked _thread.lock object"),
+    ("str_raises", "BadText", "<its str() raised RuntimeError>"),
+    ("reduce", "Reducer", "plain text"),
+    ("huge", "ValueError", "characters cut"),
+    ("recursion", "RecursionError", "maximum recursion depth exceeded"),
+    ("chain", "ValueError", "number 999"),
+    ("group", "ExceptionGroup", "several (2 sub-exceptions)"),
+    ("emoji", "Broken💥", "bang"),
+    ("surrogate", "ValueError", "bad \\udc80 text \\x00 nul"),
+    ("system_exit", "SystemExit", "3"),
+    ("keyboard", "KeyboardInterrupt", ""),
+    ("base", "BaseException", "from the root"),
+    ("canceled_error", "CancelledError", ""),
+]
+
+
+@pytest.fixture(scope="module")
+def odd_errors(node: NodeUnderTest) -> dict[str, Any]:
+    handles = {kind: node.submit("odd_error", kind=kind) for kind, _, _ in ODD_ERRORS}
+    return {kind: handle.wait(30) for kind, handle in handles.items()}
+
+
+@pytest.mark.parametrize(("kind", "error_type", "words"), ODD_ERRORS)
+def test_error_that_is_hard_to_carry(
+    node: NodeUnderTest, odd_errors: dict[str, Any], kind: str, error_type: str, words: str
+) -> None:
+    view = odd_errors[kind]
+    assert (view.state, view.reason, view.error_type) == (State.FAILED, "raised", error_type)
+    assert words in (view.error or "")
+    (attempt,) = [a for a in node.attempts(view.task_id) if not a.requeued]  # look-ahead moves on
+    assert attempt.started_at and attempt.ended_at
+    assert (attempt.ended_at - attempt.started_at).total_seconds() < 3
+    assert len(view.error or "") <= 16 * 1024
+    assert 0 < len(attempt.traceback or "") <= 64 * 1024 + 100
+    if kind == "huge":
+        assert (view.error or "").endswith("aend")
+
+
+@pytest.mark.parametrize("body", ["sleep", "check"])
+def test_soft_timeout(node: NodeUnderTest, tmp_path: Path, body: str) -> None:
+    marks = tmp_path / "marks"
+    view = node.run("polite", path=str(marks), body=body)
+    assert (view.state, view.reason) == (State.TIMEOUT, "soft_timeout")
+    assert marks.read_text().split() == ["SoftTimeout", "cleaned"]
+    assert node.moves(view.task_id) == [*begun(), (RUNNING, TIMEOUT, "node", "soft_timeout")]
+    assert node.endings(view.task_id) == [(TIMEOUT, "soft_timeout", "reported", False)]
+    (attempt,) = node.attempts(view.task_id)
+    assert (attempt.timeout, attempt.soft_timeout) == (20, 0.4)
+    assert attempt.started_at and attempt.ended_at
+    assert 0.4 <= (attempt.ended_at - attempt.started_at).total_seconds() < 2
+
+
+def test_returned_after_the_soft_limit(node: NodeUnderTest) -> None:
+    view = node.run("late_but_done")
+    assert (view.state, view.result_json) == (State.SUCCESS, '"finished after all"')
+    (attempt,) = node.attempts(view.task_id)
+    assert attempt.detail == "returned after its soft time limit"
+
+
+def test_fork_that_returns_reports_once(node: NodeUnderTest) -> None:
+    view = node.run("forks_and_returns")
+    assert (view.state, view.result_json) == (State.SUCCESS, '"from the parent"')
+    assert node.endings(view.task_id) == [RETURNED]
+
+
+# -- crashes --------------------------------------------------------------------------------------------------
+
+CRASHED = (FAILED, "crashed", "exited", True)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("kill", "killed by signal 9 (SIGKILL)"),
+        ("exit", "exited with code 7"),
+        ("abort", "killed by signal 6 (SIGABRT)"),
+        ("null", "killed by signal 11 (SIGSEGV)"),
+    ],
+)
+def test_crash_is_retried(node: NodeUnderTest, tmp_path: Path, how: str, words: str) -> None:
+    view = node.run("crash", how=how, path=str(tmp_path / "marks"))
+    assert (view.state, view.attempt, view.crash_count, view.result_json) == (
+        State.SUCCESS, 2, 1, '"survived"',
+    )  # fmt: skip
+    assert node.moves(view.task_id) == [
+        *begun(), (RUNNING, FAILED, "node", "crashed"), RETRY, CLAIMED,
+        (RUNNING, SUCCESS, "node", "returned"),
+    ]  # fmt: skip
+    assert node.endings(view.task_id) == [CRASHED, RETURNED]
+    (first, _) = node.attempts(view.task_id)
+    assert (first.error_type, first.error) == ("WorkerCrashed", f"the worker {words}")
+    assert "last words" in (node.reader.log(view.task_id, 1) or "")
+
+
+def test_quarantine_after_three_crashes(node: NodeUnderTest) -> None:
+    view = node.run("crash", how="kill")
+    assert (view.state, view.reason, view.attempt, view.quarantined, view.crash_count) == (
+        State.FAILED, "crashed", 3, True, 3,
+    )  # fmt: skip
+    assert node.endings(view.task_id) == [CRASHED] * 3
+    history = node.app.history(view.task_id)
+    assert history[-1].note == "quarantined after 3 crashes"
+    eventually(
+        lambda: node.metrics()[("supervisor_tasks_quarantined_total", (("type", "crash"),))] == 1,
+        3, "the quarantine is counted",
+    )  # fmt: skip
+
+
+# -- the command line says the same -----------------------------------------------------------------------------
+
+
+def test_command_line_agrees(node: NodeUnderTest) -> None:
+    """`show --json` and `history --json` against what the reader says, for one task of each ending."""
+    rows = node.query("SELECT min(task_id) FROM tasks GROUP BY state, reason ORDER BY 1")
+    ids = [row[0] for row in rows]
+    assert len(ids) >= 5
+    for task_id in ids:
+        view, shown = node.app.get(task_id).view(), node.cli_json("show", task_id)
+        assert (shown["task_id"], shown["state"], shown["reason"]) == (
+            task_id, view.state, view.reason,
+        )  # fmt: skip
+        assert shown["result"] == json.loads(view.result_json or "null")
+        assert shown["params"] == json.loads(view.params_json)
+        assert [
+            (a["attempt"], a["outcome"], a["reason"], a["proof"], a["effects_unknown"])
+            for a in shown["attempts"]
+        ] == [
+            (a.attempt, a.outcome, a.reason, a.proof, a.effects_unknown)
+            for a in node.attempts(task_id)
+        ]
+        told = node.cli_json("history", task_id)
+        lines = told if isinstance(told, list) else told["history"]
+        assert [(x["from_state"], x["to_state"], x["operator"], x["reason"]) for x in lines] == [
+            (x.from_state, x.to_state, x.operator, x.reason) for x in node.app.history(task_id)
+        ]
+
+
+def test_nothing_reads_canceled(node: NodeUnderTest) -> None:
+    assert node.query("SELECT count(*) FROM tasks WHERE state = ?", CANCELED) == [(0,)]

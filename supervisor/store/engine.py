@@ -8,6 +8,7 @@ starves them). The ledger takes `writing()`, the reader `reading()`.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import sqlite3
@@ -18,7 +19,6 @@ from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from sqlalchemy import event
 from sqlalchemy.engine import make_url
 
 from supervisor.clock import Clock, SystemClock
@@ -130,14 +130,20 @@ class Store:
         """Say whether the file at `path` is gone or is another one than was opened."""
         try:
             return _inode(self.path) != self._inode
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return True
 
-    def rescue(self, target: Path) -> None:
-        """Save what this store holds to a new file, even when its own file was deleted."""
-        with plain_errors(target), closing(sqlite3.connect(target)) as copy:
+    def rescue(self, target: Path) -> Path:
+        """Save what this store holds to a new file, even when its own file was deleted.
+
+        Returns the file it wrote: `target`, or with a number behind it, so that an earlier rescue
+        is never overwritten. Raises: StoreUnavailable.
+        """
+        path = _new_file(target)
+        with plain_errors(path), closing(sqlite3.connect(path)) as copy:
             driver: Any = self._keeper.driver_connection
             driver.backup(copy)
+        return path
 
     def close(self) -> None:
         """Close every connection."""
@@ -201,11 +207,28 @@ def _make_file(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise StoreUnavailable(
-            f"cannot create the store {path}: {error.strerror}",
-            remedy="Choose a place you may write to, with --store or SUPERVISOR_STORE.",
-            path=str(path),
-        ) from error
+        raise _cannot_create(path, error) from error
+
+
+def _new_file(target: Path) -> Path:
+    for number in itertools.count():
+        path = target.with_name(f"{target.name}.{number}") if number else target
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise _cannot_create(path, error) from error
+        break
+    return path
+
+
+def _cannot_create(path: Path, error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"cannot create the store {path}: {error.strerror}",
+        remedy="Choose a place you may write to, with --store or SUPERVISOR_STORE.",
+        path=str(path),
+    )
 
 
 def _engine(path: Path, *, busy_ms: int, read_only: bool) -> sa.Engine:
@@ -213,9 +236,21 @@ def _engine(path: Path, *, busy_ms: int, read_only: bool) -> sa.Engine:
     uri = f"file:{quote(str(path))}?mode=rw"
 
     def connect() -> sqlite3.Connection:
-        return sqlite3.connect(uri, uri=True, check_same_thread=False, cached_statements=256)
+        driver = sqlite3.connect(
+            uri,
+            uri=True,
+            check_same_thread=False,
+            isolation_level=None,  # we say BEGIN and COMMIT ourselves
+            cached_statements=256,
+        )
+        try:
+            _prepare(driver, busy_ms=busy_ms, read_only=read_only)
+        except BaseException:
+            driver.close()
+            raise
+        return driver
 
-    engine = sa.create_engine(
+    return sa.create_engine(
         "sqlite://",
         creator=connect,
         poolclass=sa.QueuePool,
@@ -224,21 +259,17 @@ def _engine(path: Path, *, busy_ms: int, read_only: bool) -> sa.Engine:
         pool_reset_on_return=None,  # every user here ends its transaction itself
     )
 
-    def prepare(driver: Any, _record: object) -> None:
-        driver.isolation_level = None  # we say BEGIN and COMMIT ourselves
-        cursor = driver.cursor()
-        cursor.execute(f"PRAGMA busy_timeout = {READ_BUSY_MS}")  # while WAL is being set up
-        cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute(
-            "PRAGMA synchronous = FULL"
-        )  # a commit that was answered survives power loss
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.execute(f"PRAGMA query_only = {int(read_only)}")
-        cursor.execute(f"PRAGMA busy_timeout = {busy_ms}")
-        cursor.close()
 
-    event.listen(engine, "connect", prepare)
-    return engine
+def _prepare(driver: sqlite3.Connection, *, busy_ms: int, read_only: bool) -> None:
+    for pragma in (
+        f"busy_timeout = {READ_BUSY_MS}",  # others may be setting up WAL as well
+        "journal_mode = WAL",
+        "synchronous = FULL",  # a commit that was answered survives a power cut
+        "foreign_keys = ON",
+        f"query_only = {int(read_only)}",
+        f"busy_timeout = {busy_ms}",
+    ):
+        driver.execute(f"PRAGMA {pragma}")
 
 
 def _same_file(name: str, path: Path) -> bool:
@@ -303,7 +334,10 @@ _PLAIN = {
         "Stop every node and recover it: `sqlite3 PATH .recover`.",
     ),
     sqlite3.SQLITE_NOTADB: ("is not an SQLite database", "Check the store's path."),
-    sqlite3.SQLITE_CANTOPEN: ("cannot be opened: it is gone", "Check that the file exists."),
+    sqlite3.SQLITE_CANTOPEN: (
+        "cannot be opened: it is gone, or its folder cannot be written",
+        "Check that the file exists, and owner and mode of its folder.",
+    ),
     sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk (`dmesg`)."),
     sqlite3.SQLITE_PERM: ("may not be accessed", "Check owner and mode of the file."),
 }

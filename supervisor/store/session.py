@@ -57,6 +57,18 @@ def id_names(size: int) -> tuple[str, ...]:
     return tuple(f"id_{index}" for index in range(size))
 
 
+def storable(text: str | None) -> str | None:
+    """Return a text any backend can keep: lone surrogates as their escapes, NUL as a mark.
+
+    What a task raises or prints may hold both; its ending must not fail for that.
+    """
+    if text is None:
+        return None
+    if "\0" in text:
+        text = text.replace("\0", "\N{SYMBOL FOR NULL}")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 class Statements:
     """The SQL of every statement used so far, by the function that builds it."""
 

@@ -136,6 +136,28 @@ def test_a_late_result_changes_nothing_and_is_told(scene: Scene, late_by: str) -
     )
 
 
+def test_any_text_a_task_leaves_can_be_kept(scene: Scene) -> None:
+    claim = scene.running()
+    odd, kept = "caf\u00e9 \udcff \0 x", "caf\u00e9 \\udcff \u2400 x"
+    with scene.ledger.transaction() as tx:
+        assert tx.checkpoint(claim.task_id, 1, f'"{odd}"', START)
+    scene.finish(claim, ended.raised(odd, odd, odd), log_tail=odd)
+    (attempt,) = scene.reader.attempts(claim.task_id)
+    assert (attempt.error_type, attempt.error, attempt.traceback) == (kept, kept, kept)
+    assert scene.reader.log(claim.task_id) == kept
+    assert scene.trail(claim.task_id)[-2][4] == kept
+
+
+def test_a_long_error_stands_whole_in_the_attempt_and_cut_in_the_trail(scene: Scene) -> None:
+    claim = scene.running()
+    scene.finish(claim, ended.raised("E", "x" * 5000, ""))
+    assert scene.reader.attempts(claim.task_id)[0].error == "x" * 5000
+    note = scene.trail(claim.task_id)[-2][4]
+    assert note is not None
+    assert len(note) <= 1000
+    assert "characters cut" in note
+
+
 def test_an_attempt_ends_once_even_within_a_batch(scene: Scene) -> None:
     claim = scene.running()
     endings = [

@@ -63,6 +63,17 @@ def test_a_file_without_tables_is_no_store(tmp_path: Path) -> None:
     open_store(f"sqlite:///{path}", create=False).close()
 
 
+def test_opening_an_up_to_date_store_does_not_import_alembic(store_url: str) -> None:
+    script = """
+        import sys
+        from supervisor.store import open_store
+        open_store(sys.argv[1], create=True).close()
+        sys.exit("alembic" in sys.modules)
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(script), store_url], timeout=60)
+    assert run.returncode == 0
+
+
 def _set_version(path: Path, version: str) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
@@ -157,7 +168,11 @@ def test_a_deleted_store_is_noticed_not_made_anew_and_can_be_rescued(
         name.unlink()
     assert scene.store.inode_changed()
     target = tmp_path / "tasks.db.rescued"
-    scene.store.rescue(target)
+    target.touch()
+    assert scene.store.rescue(target) == tmp_path / "tasks.db.rescued.1"
+    target.unlink()
+    assert scene.store.rescue(target) == target
+    assert _mode(target) == 0o600
     assert not scene.store.path.exists()
     saved = open_store(f"sqlite:///{target}", create=False)
     try:

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlalchemy.engine import make_url
 
 from supervisor.errors import ConfigError, IllegalTransition, Refused, StoreUnavailable
+from supervisor.model.spec import bad_text
 from supervisor.store.engine import plain_errors, store_path
 from supervisor.store.ledger.intervene import Act
 from supervisor.store.schema import Moment, from_micros, metadata, tasks, to_micros
-from supervisor.store.session import Ordered, Statements, id_names, ids, ordered
+from supervisor.store.session import Ordered, Statements, id_names, ids, ordered, storable
 
 
 def _dialect(url: str, **options: Any) -> sa.Dialect:
@@ -168,6 +169,21 @@ def test_our_own_errors_pass_unchanged() -> None:
 
 def test_an_act_names_its_operator_and_reason() -> None:
     assert Act("anna", "why", NOON).by == "anna"
-    for by, reason in (("", "why"), ("anna", " \t")):
-        with pytest.raises(Refused, match="is missing"):
+    for by, reason, why in (
+        ("", "why", "is missing"),
+        ("anna", " \t", "is missing"),
+        ("anna\0", "why", "holds a NUL"),
+        ("anna", "\ud800", "holds a lone surrogate"),
+    ):
+        with pytest.raises(Refused, match=why):
             Act(by, reason, NOON)
+
+
+@given(st.text(st.characters(exclude_categories=())))
+@example("\ud800 \0 \udfff")
+def test_any_text_can_be_stored(text: str) -> None:
+    kept = storable(text)
+    assert kept is not None
+    assert bad_text(kept) == ""
+    if not bad_text(text):
+        assert kept == text

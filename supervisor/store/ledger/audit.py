@@ -10,11 +10,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from supervisor.model.outcome import cut
 from supervisor.store.schema import audit_log
-from supervisor.store.session import Ordered, Session, insert_into
+from supervisor.store.session import Ordered, Session, insert_into, storable
 
 SUPERVISOR = "supervisor"
 UNKNOWN_OPERATOR = "unknown"
+
+#: Characters of a note; an error can be 16 KiB and would stand twice.
+NOTE_MAX = 1000
 
 #: task_id, attempt, at (encoded), from_state, to_state, operator, reason, note
 AuditRow = tuple[Any, ...]
@@ -58,6 +62,11 @@ def write_note(
     text: str | None,
 ) -> None:
     """Write one note."""
-    session.write(
-        insert_audit, task_id, attempt, session.encode(now), None, None, operator, reason, text
-    )
+    at = session.encode(now)
+    note = storable_note(text)
+    session.write(insert_audit, task_id, attempt, at, None, None, storable(operator), reason, note)
+
+
+def storable_note(text: str | None) -> str | None:
+    """Return a note as the trail keeps it; the whole error stands in the attempt's row."""
+    return None if text is None else storable(cut(text, NOTE_MAX))

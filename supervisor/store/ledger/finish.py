@@ -21,10 +21,16 @@ from supervisor.model.outcome import Settlement, StopMark, TaskFacts, settle
 from supervisor.model.record import ChildSpec, Ending
 from supervisor.model.spec import parse_spec
 from supervisor.model.states import State, require_legal
-from supervisor.store.ledger.audit import SUPERVISOR, NoteReason, insert_audit, write_note
+from supervisor.store.ledger.audit import (
+    SUPERVISOR,
+    NoteReason,
+    insert_audit,
+    storable_note,
+    write_note,
+)
 from supervisor.store.ledger.submit import EVENT_DUE, insert_event, submit
 from supervisor.store.schema import attempt_logs, attempts, tasks
-from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered
+from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered, storable
 
 Rows = list[tuple[Any, ...]]
 
@@ -125,15 +131,15 @@ def _collect(
             at,
             settlement.path[1].value,
             outcome.reason.value,
-            outcome.error_type,
-            outcome.error,
-            outcome.traceback,
-            outcome.result_json,
+            storable(outcome.error_type),
+            storable(outcome.error),
+            storable(outcome.traceback),
+            storable(outcome.result_json),
             json.dumps(ending.usage) if ending.usage else None,
             outcome.proof,
             outcome.effects_unknown,
             outcome.verdict,
-            outcome.detail,
+            storable(outcome.detail),
             ending.task_id,
             ending.attempt,
         )
@@ -148,7 +154,7 @@ def _collect(
         )
         writes.events.append((ending.task_id, ending.attempt, EVENT_DUE, run_after, at))
     if ending.log_tail is not None and settlement.path[1] is not State.SUCCESS:
-        writes.logs.append((ending.task_id, ending.attempt, ending.log_tail))
+        writes.logs.append((ending.task_id, ending.attempt, storable(ending.log_tail)))
     _collect_audit(writes, ending, settlement, at, operator)
 
 
@@ -177,7 +183,7 @@ def _collect_audit(
 ) -> None:
     named = settlement.operator
     who = operator if named == SUPERVISOR else named
-    note = settlement.note
+    note = storable_note(settlement.note)
     for step, (before, after) in enumerate(pairwise(settlement.path)):
         require_legal(before, after)
         reason = settlement.reason if step == 0 else settlement.next_reason or settlement.reason

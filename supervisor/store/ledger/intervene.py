@@ -16,8 +16,9 @@ from sqlalchemy import bindparam, select, text, update
 
 from supervisor.errors import Refused
 from supervisor.model.record import Acted, Answer
+from supervisor.model.spec import bad_text
 from supervisor.model.states import Reason, State, require_legal
-from supervisor.store.ledger.audit import NoteReason, insert_audit, write_note
+from supervisor.store.ledger.audit import NoteReason, insert_audit, storable_note, write_note
 from supervisor.store.ledger.claim import delete_events
 from supervisor.store.ledger.submit import (
     EVENT_DUE,
@@ -46,6 +47,8 @@ class Act:
                     f"the {name} is missing",
                     remedy="Say who asks and why: both stand in the audit trail.",
                 )
+            if bad := bad_text(value):
+                raise Refused(f"the {name} holds {bad}", remedy="Leave it out.")
 
 
 @dataclass(slots=True)
@@ -180,7 +183,7 @@ def _move(session: Session, row: _Row, act: Act, to_state: State, reason: Reason
         to_state.value,
         act.by,
         reason.value,
-        act.reason,
+        storable_note(act.reason),
     )
     row.state = to_state
     row.ended_at = act.now if to_state is State.CANCELED else None

@@ -18,7 +18,7 @@ from supervisor.store.ledger.audit import SUPERVISOR, NoteReason, write_note
 from supervisor.store.ledger.finish import mark_of
 from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
 from supervisor.store.schema import attempts, autopsies, checkpoints, nodes, outbox, tasks, workers
-from supervisor.store.session import Ordered, Session, insert_into, ordered
+from supervisor.store.session import Ordered, Session, insert_into, ordered, storable
 
 
 def checkpoint(
@@ -28,7 +28,7 @@ def checkpoint(
     if session.row(_select_running, task_id, attempt) is None:
         return False
     session.write(_delete_checkpoint, task_id, attempt)
-    session.write(_insert_checkpoint, task_id, attempt, value_json, session.encode(now))
+    session.write(_insert_checkpoint, task_id, attempt, storable(value_json), session.encode(now))
     return True
 
 

@@ -6,6 +6,7 @@ live through a day of operation in less than a second. Nothing here touches a pr
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -312,7 +313,9 @@ class MemoryScribe:
         self._clock = clock
         self._replies: deque[port.Reply] = deque()
         self.tasks: dict[str, MemoryTask] = {}
-        self._pending: dict[str, MemoryTask] = {}
+        self._due: dict[str, MemoryTask] = {}
+        self._running: dict[str, MemoryTask] = {}
+        self._later: list[tuple[datetime, str]] = []  # a heap
         self.refused = 0
         self.autopsies: list[port.Captured] = []
         self.asked: Counter[str] = Counter()
@@ -329,7 +332,8 @@ class MemoryScribe:
                 soft_timeout=spec.soft_timeout, max_retries=spec.max_retries, retry_count=0,
                 crash_count=0, run_after=spec.run_after or now, claimed_at=now, worker_id="",
             )  # fmt: skip
-            self.tasks[task_id] = self._pending[task_id] = MemoryTask(claim)
+            self.tasks[task_id] = MemoryTask(claim)
+            heapq.heappush(self._later, (claim.run_after, task_id))
             ids.append(task_id)
         return ids
 
@@ -369,22 +373,18 @@ class MemoryScribe:
         return Counter(task.state for task in self.tasks.values())
 
     def _claim(self, request: port.ClaimFor) -> None:
+        while self._later and self._later[0][0] <= self._clock.now():
+            task = self.tasks[heapq.heappop(self._later)[1]]
+            if task.state is State.PENDING:
+                self._due[task.claim.task_id] = task
         claims = self._give(request.owners, request.types)
         claims += self._give(request.ahead, request.ahead_types)
-        later = [
-            task.claim.run_after
-            for task in self._pending.values()
-            if task.claim.type in request.types
-        ]
-        self._replies.append(port.Claimed(request.places, claims, min(later, default=None)))
+        next_due = self._later[0][0] if self._later else None
+        self._replies.append(port.Claimed(request.places, claims, next_due))
 
     def _give(self, owners: Sequence[Owner], types: Collection[str]) -> list[Claim]:
         now = self._clock.now()
-        due = [
-            task
-            for task in self._pending.values()
-            if task.claim.type in types and task.claim.run_after <= now
-        ]
+        due = [task for task in self._due.values() if task.claim.type in types]
         due.sort(key=lambda task: (-task.claim.priority, task.claim.run_after))
         claims = []
         for task, owner in zip(due, owners, strict=False):
@@ -417,23 +417,25 @@ class MemoryScribe:
             crash_count=settled.crash_count,
             run_after=settled.run_after or claim.run_after,
         )
+        if settled.state is State.PENDING:
+            heapq.heappush(self._later, (task.claim.run_after, ending.task_id))
         return settled
 
     def _marks(self) -> list[Mark]:
         return [
             Mark(task_id=task.claim.task_id, attempt=task.claim.attempt, mark=task.mark)
-            for task in self.tasks.values()
-            if task.state is State.RUNNING and task.mark is not None
+            for task in self._running.values()
+            if task.mark is not None
         ]
 
     def _move(self, task: MemoryTask, to: State, reason: str) -> None:
         require_legal(task.state, to)
         task.moves.append((task.state, to, reason))
         task.state = to
-        if to is State.PENDING:
-            self._pending[task.claim.task_id] = task
-        else:
-            self._pending.pop(task.claim.task_id, None)
+        self._due.pop(task.claim.task_id, None)
+        self._running.pop(task.claim.task_id, None)
+        if to is State.RUNNING:
+            self._running[task.claim.task_id] = task
 
 
 def _reasons(settled: Settlement) -> tuple[str, str]:

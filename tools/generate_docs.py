@@ -53,10 +53,7 @@ def settings_page() -> Iterator[str]:
 
 
 def _setting_row(setting: Setting) -> str:
-    unit = (
-        f" {setting.kind.unit}" if setting.kind.unit and setting.default_text[0].isdigit() else ""
-    )
-    unit = unit if "%" not in setting.default_text else ""
+    unit = " s" if setting.kind.unit == "s" and isinstance(setting.default, float) else ""
     cells = (
         f"`{setting.name}`",
         f"{setting.default_text}{unit}",
@@ -71,8 +68,8 @@ def cli_page() -> Iterator[str]:
     """Return the lines of docs/cli.md."""
     yield from ("# Command line", "", NOTICE, "")
     yield "Exit codes: 0 ok, 1 refused, 2 usage or configuration, 69 a dependency is away, 130"
-    yield "interrupted. An error is two lines on stderr, `error: …` and `remedy: …`; with `--json` it"
-    yield "is one JSON object with `error`, `remedy` and `facts`. Colours appear on a terminal only"
+    yield "interrupted. An error is two lines on stderr, `error: …` and `remedy: …`; with `--json`"
+    yield "it is one JSON object with `error`, `remedy` and `facts`. Colours appear on a terminal only"
     yield "and never with `NO_COLOR`."
     root = build()
     yield from _command_help(root, "supervisor", "##")
@@ -95,8 +92,8 @@ def _command_help(command: click.Command, path: str, mark: str) -> Iterator[str]
 def events_page() -> Iterator[str]:
     """Return the lines of docs/events.md."""
     yield from ("# Events", "", NOTICE, "")
-    yield "Each is one log line of a node; name and fields are a contract. Log lines are JSON unless"
-    yield "stderr is a terminal."
+    yield "Each is one log line of a node; name and fields are a contract. Log lines are JSON"
+    yield "unless stderr is a terminal."
     yield from ("", "| event | level | fields | when |", "|---|---|---|---|")
     for event in EVENTS.values():
         fields = ", ".join(f"`{name}`" for name in event.fields)
@@ -106,9 +103,10 @@ def events_page() -> Iterator[str]:
 def metrics_page() -> Iterator[str]:
     """Return the lines of docs/metrics.md."""
     yield from ("# Metrics", "", NOTICE, "")
-    yield "A node serves them on `metrics_listen` under `/metrics`. Every series exists from the start"
-    yield "at 0. Labels have closed sets; a value outside its set is folded into `_other` and counted"
-    yield "in `supervisor_label_values_dropped_total`. Queues and types are those the node knows."
+    yield "A node serves them on `metrics_listen` under `/metrics`. Every series exists from the"
+    yield "start at 0. Labels have closed sets; a value outside its set is folded into `_other` and"
+    yield "counted in `supervisor_label_values_dropped_total`. Queues and types are those the node"
+    yield "knows."
     yield from ("", "| metric | kind | labels | unit | help |", "|---|---|---|---|---|")
     yield from (_metric_row(metric) for metric in CATALOG.values())
     yield from ("", "## Histogram buckets", "", "| metric | upper edges |", "|---|---|")

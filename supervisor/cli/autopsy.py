@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -125,7 +124,7 @@ def _capture(call: Call, task: TaskView, pid: int, start_ticks: int, by: str) ->
 
     now = SystemClock().now()
     folder = Path(call.settings.autopsy_dir)
-    autopsy_id = f"{task.task_id}-{task.attempt}-{now:%Y%m%dT%H%M%S%f}"
+    autopsy_id = f"{task.task_id}-{task.attempt}-{now:%y%m%d%H%M%S%f}"
     with _refusals():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         order = Order(
@@ -170,7 +169,7 @@ def _find(call: Call, given: str) -> AutopsyRecord:
 def _open(record: AutopsyRecord) -> Bundle:
     from autopsy.bundle import read_bundle
 
-    if not os.path.exists(record.path):
+    if not record.path or not Path(record.path).exists():
         known = f"; its diagnosis was {record.diagnosis}" if record.diagnosis else ""
         raise Refused(
             f"the bundle {record.path or record.autopsy_id} is not there{known}",

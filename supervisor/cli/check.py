@@ -136,9 +136,11 @@ def _store(settings: Settings) -> Iterator[Finding]:
     from supervisor.store import open_store
 
     try:
-        with closing(open_store(settings.store, create=False)) as store:
-            with store.writing(wait_s=WRITE_WAIT_S):
-                pass  # got the writers' turn and gave it back: nothing is written
+        with (
+            closing(open_store(settings.store, create=False)) as store,
+            store.writing(wait_s=WRITE_WAIT_S),
+        ):
+            pass  # got the writers' turn and gave it back: nothing is written
     except StoreUnavailable as exc:
         yield Finding("store", FAIL, exc.message, exc.remedy, EXIT_AWAY)
     except SupervisorError as exc:

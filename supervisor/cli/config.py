@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from supervisor.cli.call import Call, command
 from supervisor.cli.flags import with_setting_flags
 from supervisor.cli.text import cell, columns
-from supervisor.settings import show, table
+from supervisor.settings import Setting, Settings, show, table
 
 
 @with_setting_flags
@@ -22,7 +22,7 @@ def config(call: Call) -> None:
         {
             "name": setting.name,
             "value": getattr(settings, setting.name),
-            "shown": show(getattr(settings, setting.name)),
+            "shown": _shown(setting, settings),
             "unit": setting.kind.unit,
             "source": settings.source_of(setting.name),
         }
@@ -34,10 +34,7 @@ def config(call: Call) -> None:
     }
 
     def lines() -> Iterator[str]:
-        rows = [
-            (cell(e["name"]), cell(f"{e['shown']} {e['unit']}".strip(), 90), cell(e["source"], 90))
-            for e in entries
-        ]
+        rows = [(cell(e["name"]), cell(e["shown"], 90), cell(e["source"], 90)) for e in entries]
         yield from columns(("SETTING", "VALUE", "SOURCE"), rows)
         for scope, tables in scopes.items():
             for name, values in tables.items():
@@ -52,3 +49,9 @@ def config(call: Call) -> None:
         **scopes,
     }
     call.answer(document, lines)
+
+
+def _shown(setting: Setting, settings: Settings) -> str:
+    value = getattr(settings, setting.name)
+    text = show(value, setting.kind.unit)
+    return text if value is None or setting.kind.unit != "s" else f"{text} s"

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from supervisor.clock import SystemClock
 from supervisor.errors import Refused
 from supervisor.model.states import State
 
 if TYPE_CHECKING:
     from supervisor.store import Reader, TaskView, WorkerRecord
-    from supervisor.worker.vitals import Vitals
+    from supervisor.worker.vitals import Reading, Vitals
 
 CHUNK_BYTES = 64 * 1024
+# The row's start is the worker's own, put on the wall clock by the node: microseconds apart.
+START_TOLERANCE_S = 0.02
+FDS_MAX = 4096  # a leaking task may hold any number; ours are among the first
 
 
 def living_worker(reader: Reader, task: TaskView) -> WorkerRecord:
@@ -47,51 +51,88 @@ def living_worker(reader: Reader, task: TaskView) -> WorkerRecord:
 
 @dataclass(slots=True)
 class LiveOutput:
-    """The output of the attempt a worker runs now; keeps working when the worker dies."""
+    """The output of the attempt a worker runs now; keeps working when the worker dies.
+
+    `cut` becomes true when the worker has gone through more attempts since the last read than can
+    be told apart: what this one wrote last is then unknown.
+    """
 
     fd: int
     vitals: Vitals
-    start: int
+    opened: Reading
     position: int
+    cut: bool = False
 
     def read(self) -> bytes:
         """Return what has come since the last read, without that of a later attempt."""
-        started = self.vitals.read().output_start
-        end = started if started > self.start else self.position + CHUNK_BYTES
-        chunk = os.pread(self.fd, max(0, min(CHUNK_BYTES, end - self.position)), self.position)
+        size = os.fstat(self.fd).st_size  # before the signs: a later attempt shows there first
+        now = self.vitals.read()
+        if now.last_seq == self.opened.last_seq:
+            end = size
+        elif now.finished == self.opened.finished + 1:
+            end = now.output_start
+        else:
+            end, self.cut = self.position, True
+        wanted = min(CHUNK_BYTES, end - self.position)
+        chunk = os.pread(self.fd, wanted, self.position) if wanted > 0 else b""
         self.position += len(chunk)
         return chunk
 
 
 @contextmanager
-def live_output(worker: WorkerRecord, tail_bytes: int) -> Iterator[LiveOutput]:
-    """Open the output of a worker's attempt, from at most `tail_bytes` before its end.
+def live_output(worker: WorkerRecord, task: TaskView, tail_bytes: int) -> Iterator[LiveOutput]:
+    """Open the output of a started task, from at most `tail_bytes` before its end.
 
-    Raises: Refused when this user may not read it.
+    Raises: Refused when this user may not read it, or the worker has gone on to another task.
     """
-    from autopsy.collect.record import open_memfd
     from autopsy.memfd import OUTPUT
     from supervisor.worker import vitals
 
-    output = open_memfd(worker.pid, OUTPUT)
-    signs_fd = open_memfd(worker.pid, vitals.NAME, os.O_RDWR)
-    if output is None or signs_fd is None:
-        for fd in (output, signs_fd):
-            if fd is not None:
-                os.close(fd)
-        raise Refused(
-            f"the output of worker {worker.worker_id} (pid {worker.pid}) cannot be opened",
-            remedy="Run the command as the user that the node runs as.",
-            pid=worker.pid,
-        )
-    try:
+    with ExitStack() as stack:
+        output = _open_memfd(worker.pid, OUTPUT, os.O_RDONLY)
+        stack.callback(_close, output)
+        signs_fd = _open_memfd(worker.pid, vitals.NAME, os.O_RDWR)  # a map of it asks for both
+        stack.callback(_close, signs_fd)
+        if output is None or signs_fd is None:
+            raise Refused(
+                f"the output of worker {worker.worker_id} (pid {worker.pid}) cannot be opened",
+                remedy="Run the command as the user that the node runs as.",
+                pid=worker.pid,
+            )
         signs = vitals.Vitals(signs_fd)
-        try:
-            start = signs.read().output_start
-            begin = max(start, os.fstat(output).st_size - tail_bytes)
-            yield LiveOutput(output, signs, start, begin)
-        finally:
-            signs.close()
-    finally:
-        os.close(signs_fd)
-        os.close(output)
+        stack.callback(signs.close)
+        opened = signs.read()
+        if opened.seq == 0 or not _is_start_of(task, opened):
+            raise Refused(
+                f"the worker of {task.task_id} has gone on to another task",
+                remedy="Ask again: the store will say how this one ended.",
+            )
+        begin = max(opened.output_start, os.fstat(output).st_size - tail_bytes)
+        yield LiveOutput(output, signs, opened, begin)
+
+
+def _is_start_of(task: TaskView, signs: Reading) -> bool:
+    """Say whether the attempt the worker is in started when the store says this one did."""
+    if task.started_at is None:
+        return False
+    clock = SystemClock()
+    age_s = clock.mono() - signs.started_ns / 1e9
+    return abs((clock.now() - task.started_at).total_seconds() - age_s) <= START_TOLERANCE_S
+
+
+def _close(fd: int | None) -> None:
+    if fd is not None:
+        os.close(fd)
+
+
+def _open_memfd(pid: int, name: str, flags: int) -> int | None:
+    """Open the memfd of this name that a process has; None if it has none or we may not."""
+    from autopsy.collect.procfs import links
+
+    for number, target in links(pid, FDS_MAX):
+        if target.split(" (deleted)")[0] == f"/memfd:{name}":
+            try:
+                return os.open(f"/proc/{pid}/fd/{number}", flags | os.O_CLOEXEC)
+            except OSError:
+                return None
+    return None

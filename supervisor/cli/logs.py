@@ -57,14 +57,25 @@ def _kept(call: Call, task: TaskView, attempt: int | None) -> None:
 def _live(call: Call, task: TaskView, *, follow: bool) -> None:
     from supervisor.cli.living import live_output, living_worker
 
+    task = _once_started(call, task, wait=follow)
     worker = living_worker(call.client().reader, task)
-    with live_output(worker, call.settings.log_tail_bytes) as output:
+    if task.started_at is None:
+        raise Refused(f"{task.task_id} is assigned and has not started")
+    with live_output(worker, task, call.settings.log_tail_bytes) as output:
         if follow:
             _follow(call, task, output)
         else:
             text = _all(output).decode("utf-8", "replace")
             document = {"task_id": task.task_id, "attempt": task.attempt, "live": True}
             call.answer({**document, "text": text}, lambda: [_shown(text)] if text else [])
+
+
+def _once_started(call: Call, task: TaskView, *, wait: bool) -> TaskView:
+    clock = SystemClock()
+    while wait and task.assigned:
+        clock.sleep(POLL_S)
+        task = call.client().view(task.task_id)
+    return task
 
 
 def _all(output: LiveOutput) -> bytes:
@@ -81,6 +92,8 @@ def _follow(call: Call, task: TaskView, output: LiveOutput) -> None:
         if chunk:
             _print(call, task, decode(chunk))
         elif over:
+            if output.cut:
+                _say("its worker went on quickly: the last lines may be missing")
             return
         else:
             clock.sleep(POLL_S)

@@ -77,6 +77,15 @@ def size(low: int, high: int = 2**50, *, optional: bool = False) -> Kind:
     return _kind(text, "bytes", parse, optional=optional)
 
 
+def show_size(count: int) -> str:
+    """Write bytes in the largest unit that loses nothing."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        scale = _SCALE[unit.lower()]
+        if count and count % scale == 0:
+            return f"{count // scale}{unit}"
+    return str(count)
+
+
 def choice(*words: str) -> Kind:
     """One of a few words."""
 

@@ -376,7 +376,7 @@ def table() -> tuple[Setting, ...]:
             name=f.name,
             kind=f.metadata["kind"],
             default=f.default,
-            default_text=f.metadata["shown"] or show(f.default),
+            default_text=f.metadata["shown"] or show(f.default, f.metadata["kind"].unit),
             prose=f.metadata["prose"],
             scoped=f.name in SCOPED,
         )
@@ -385,8 +385,10 @@ def table() -> tuple[Setting, ...]:
     )
 
 
-def show(value: object) -> str:
+def show(value: object, unit: str = "") -> str:
     """Write a value as a source would give it."""
+    if unit == "bytes" and isinstance(value, int):
+        return kind.show_size(value)
     if value is None:
         return "none"
     if isinstance(value, tuple):

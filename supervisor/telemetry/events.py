@@ -78,7 +78,10 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 "failures", "window_s",
             ),
             _event(_I, "restart.resumed", "The pool starts workers again.", "reason"),
-            _event(_W, "orphan.killed", "A process a task left behind was ended.", "pid", "task_id"),
+            _event(
+                _W, "orphan.killed", "A process that outlived its task was ended.",
+                "pid", "task_id",
+            ),
             # Tasks
             _event(_D, "task.claimed", "A task is RUNNING and assigned.", *_TASK, "worker_id"),
             _event(_D, "task.started", "The first line of an attempt ran.", *_TASK),

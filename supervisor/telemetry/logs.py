@@ -15,7 +15,7 @@ from supervisor.telemetry.events import LOGGER
 
 
 def configure(stream: TextIO, *, json: bool | None = None, level: int = logging.INFO) -> None:
-    """Send this process's log lines to `stream`; `json` None decides by whether it is a terminal."""
+    """Send this process's log lines to `stream`; `json` None asks whether it is a terminal."""
     import structlog  # 0.1 s that only the node pays
 
     as_json = not stream.isatty() if json is None else json

@@ -1,4 +1,4 @@
-"""Settings: sources and their precedence, refusals, the limits of a task, rules between settings."""
+"""Settings: sources and precedence, refusals, the limits of a task, rules between them."""
 
 from __future__ import annotations
 

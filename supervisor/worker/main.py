@@ -325,7 +325,7 @@ class Worker:
 
     def _pulse(self) -> None:
         """Beat, and hear the node; the whole life of the helper thread."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, signal.NSIG))
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         stream: wire.Stream[wire.FromNode] = wire.Stream(wire.FromNode)
         poll = select.poll()
         poll.register(self._control, select.POLLIN)

@@ -1,0 +1,59 @@
+# Every target works in a fresh clone: the environment is made when it is missing or out of date.
+#   make demo ARGS="--for 20 --json"     make test ARGS="tests/unit -k settings"
+
+PYTHON ?= python3.11
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+ARGS   ?=
+
+# Seconds that a single test may take.
+TEST_TIMEOUT ?= 120
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench lock clean
+
+help:  ## Show the targets.
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# What runs is what the lock file says: the package itself is installed without dependencies.
+$(VENV)/.locked: requirements.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	@touch $@
+
+$(READY): pyproject.toml $(VENV)/.locked
+	@$(BIN)/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+demo: $(READY)  ## Show it at work on a throw-away store; ARGS are those of `supervisor demo`.
+	@$(BIN)/supervisor demo $(ARGS)
+
+test: $(READY)  ## Run the tests; ARGS are those of pytest. With CI=true a skip is a failure.
+	@$(BIN)/python -m pytest -q --timeout=$(TEST_TIMEOUT) $(if $(filter true,$(CI)),-p tools.pytest_no_skip) $(ARGS)
+
+check: $(READY)  ## Lint, format, types, layers, and generated pages in step.
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy --strict supervisor autopsy
+	@$(BIN)/lint-imports
+	@$(BIN)/python tools/generate_docs.py --check
+
+format: $(READY)  ## Format the code, sort imports, write the generated pages.
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+	@$(BIN)/python tools/generate_docs.py
+
+bench: $(READY)  ## Measure; ARGS are those of `python -m bench`.
+	@$(BIN)/python -m bench $(ARGS)
+
+lock: $(READY)  ## Write requirements.lock anew from pyproject.toml.
+	@$(BIN)/python -m pip install --quiet pip-tools
+	@$(BIN)/pip-compile --quiet --extra=dev --generate-hashes --no-emit-find-links \
+		--no-emit-index-url --no-emit-trusted-host --strip-extras \
+		--output-file=requirements.lock pyproject.toml
+
+clean:  ## Remove the environment and what tools left behind.
+	@rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

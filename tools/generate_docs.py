@@ -69,24 +69,32 @@ def cli_page() -> Iterator[str]:
     yield from ("# Command line", "", NOTICE, "")
     yield "Exit codes: 0 ok, 1 refused, 2 usage or configuration, 69 a dependency is away, 130"
     yield "interrupted. An error is two lines on stderr, `error: …` and `remedy: …`; with `--json`"
-    yield "it is one JSON object with `error`, `remedy` and `facts`. Colours appear on a terminal only"
-    yield "and never with `NO_COLOR`."
+    yield "it is one JSON object with `error`, `remedy` and `facts`. Colours appear on a terminal"
+    yield "only, and never with `NO_COLOR`."
     root = build()
     yield from _command_help(root, "supervisor", "##")
 
 
-def _command_help(command: click.Command, path: str, mark: str) -> Iterator[str]:
+def _command_help(
+    command: click.Command, name: str, mark: str, parent: click.Context | None = None
+) -> Iterator[str]:
     context = click.Context(
-        command, info_name=path, terminal_width=WIDTH, max_content_width=WIDTH, color=False
+        command,
+        info_name=name,
+        parent=parent,
+        terminal_width=WIDTH,
+        max_content_width=WIDTH,
+        color=False,
+        **command.context_settings,
     )
-    yield from ("", f"{mark} {path}", "", "```text")
+    yield from ("", f"{mark} {context.command_path}", "", "```text")
     yield from (line.rstrip() for line in command.get_help(context).splitlines())
     yield "```"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             inner = command.get_command(context, name)
             if inner is not None:
-                yield from _command_help(inner, f"{path} {name}", "##" if mark == "##" else "###")
+                yield from _command_help(inner, name, "##" if parent is None else "###", context)
 
 
 def events_page() -> Iterator[str]:

@@ -233,7 +233,7 @@ def _locks(case: Case) -> Iterator[Diagnosis]:
     )
     locked = sum(kind == "lock" for kind in kinds.values())
     if len(private) == len(case.threads):
-        yield _nobody_can_wake(private, kinds, lines)
+        yield from _nobody_can_wake(private, kinds, lines)
     elif locked >= 2:
         note = f"process: {len(case.threads) - len(private)} other threads live; one may hold them"
         yield _hit("deadlock.in_process", 0.5, *lines, note)
@@ -243,19 +243,20 @@ def _locks(case: Case) -> Iterator[Diagnosis]:
 
 def _nobody_can_wake(
     parked: list[Thread], kinds: dict[int, str], lines: tuple[str, ...]
-) -> Diagnosis:
+) -> Iterator[Diagnosis]:
     note = f"process, movement: all {len(parked)} threads wait without a timeout and none moved"
     if any(one.within("_shutdown", file="threading", depth=3) for one in parked if one.main):
-        return _hit("exit.hung_shutdown", 0.93, note, *lines)
-    if any(_waits_for_its_own_pool(one) for one in parked):
-        return _hit(
-            "deadlock.in_process", 0.9, note, "stacks: a pool thread waits for its pool", *lines
-        )
-    if "lock" in kinds.values():
-        return _hit("deadlock.in_process", 0.9, note, *lines)
-    if set(kinds.values()) == {"lock or queue"}:
-        return _hit("deadlock.in_process", 0.5, note, *lines)
-    return _hit("wait.no_waker", 0.8 if any(one.frames for one in parked) else 0.4, note, *lines)
+        yield _hit("exit.hung_shutdown", 0.93, note, *lines)
+    elif any(_waits_for_its_own_pool(one) for one in parked):
+        pool = "stacks: a thread of a pool waits for that pool"
+        yield _hit("deadlock.in_process", 0.9, note, pool, *lines)
+    elif "lock" in kinds.values():
+        yield _hit("deadlock.in_process", 0.9, note, *lines)
+    elif not {"lock or queue", "futex"}.isdisjoint(kinds.values()):
+        yield _hit("deadlock.in_process", 0.5, note, *lines)
+        yield _hit("wait.no_waker", 0.4, note, *lines)
+    else:
+        yield _hit("wait.no_waker", 0.8, note, *lines)
 
 
 def _kind_of_wait(thread: Thread) -> str:

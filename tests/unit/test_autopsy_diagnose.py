@@ -187,6 +187,18 @@ def test_a_thread_that_moves_is_no_deadlock() -> None:
     assert best(sections) == ("unknown", 0.0)
 
 
+def test_a_wait_that_may_be_for_a_lock_or_a_queue_gets_both_names() -> None:
+    sections = seen(
+        thread(10, syscall="futex", args=UNTIMED),
+        thread(11, syscall="futex", args=UNTIMED),
+        stacks=[[frame("_wait_for_tstate_lock", "/lib/threading.py")], [frame("pull")]],
+    )
+    assert [(one.code, one.confidence) for one in diagnose(sections)] == [
+        ("deadlock.in_process", 0.5),
+        ("wait.no_waker", 0.4),
+    ]
+
+
 def test_a_patient_that_left_between_the_looks_has_exited() -> None:
     sections = seen(thread(), second=[])
     sections["movement"].update(alive=False, reaped=True)

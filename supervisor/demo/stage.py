@@ -21,7 +21,15 @@ from supervisor.client import Client
 from supervisor.clock import Clock
 from supervisor.errors import SupervisorError
 from supervisor.node.process import become_reaper, marked_processes
-from supervisor.settings import Settings, load_settings, node_grace, show, table
+from supervisor.settings import (
+    Settings,
+    config_error,
+    load_settings,
+    node_grace,
+    relation_problems,
+    show,
+    table,
+)
 from supervisor.worker import tree
 from supervisor.worker.zygote import PR_SET_PDEATHSIG, prctl
 
@@ -61,12 +69,14 @@ class Stage:
 
     def __init__(self, given: Settings, clock: Clock) -> None:
         self._clock = clock
+        self._values = {**SETTINGS, **_flags(given)}
+        if problems := relation_problems(load_settings(self._values, {})):
+            raise config_error(problems)
         self.directory = Path(tempfile.mkdtemp(prefix="supervisor-demo-"))
         self.store = f"sqlite:///{self.directory / 'demo.db'}"
         self.autopsies = self.directory / "autopsies"
         self.log = self.directory / "node.log"
-        self._values = {**SETTINGS, **_flags(given), "store": self.store}
-        self._values["autopsy_dir"] = str(self.autopsies)
+        self._values |= {"store": self.store, "autopsy_dir": str(self.autopsies)}
         self.settings = load_settings(self._values, {})
         self.client = Client(self.settings)
         self._node: subprocess.Popen[bytes] | None = None
@@ -124,7 +134,8 @@ class Stage:
                 node.terminate()  # the second one tells the node to be quick
         if node.poll() is None:
             node.kill()
-        return node.wait() == 0
+        code = node.wait()
+        return code == 0 or (code == -signal.SIGTERM and not self._node_ids)  # while it booted
 
     # --- what is left -------------------------------------------------------------------------
 

@@ -109,11 +109,12 @@ def transfer(ctx: TaskContext, a: str, b: str) -> None:
 @app.task(timeout=3.0, max_retries=0)
 def count_forever(ctx: TaskContext) -> None:  # noqa: ARG001 - every body has it
     """Burn a core and swallow every request to stop."""
-    total = 0
+    total, checksum = 0, 1
     while True:
         try:
             while True:
                 total += 1
+                checksum = (checksum * 31 + total) % 1_000_003
         except BaseException:  # noqa: S112 - this is the fault that it shows
             continue
 

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -30,6 +31,7 @@ from supervisor.store import AutopsyRecord
 WIDE = 110
 #: Lines of evidence for each autopsy in the summary.
 DETAILS = 3
+INDENT = 15
 COLORS = {
     State.PENDING: "cyan",
     State.RUNNING: "bold blue",
@@ -80,10 +82,13 @@ class LinePage(Page):
         if scene.metrics_url and "node" not in self._said:
             self._said["node"] = scene.metrics_url
             yield Text(f"the node is up: {scene.metrics_url}")
+            yield Text(f"look in: supervisor top --store {self.stage.store}")
         for part in CAST:
-            tally = words.tally(scene.of_part[part.name])
-            if tally != self._said.get(part.name):
-                self._said[part.name] = tally
+            lines = scene.of_part[part.name]
+            tally = words.tally(lines)
+            known = self._said.get(part.name, "")
+            self._said[part.name] = tally
+            if tally != known and (known or set(words.states(lines)) != {State.PENDING}):
                 yield Text(f"{part.name:<14} {tally}")
         for one in scene.autopsies[self._taken :]:
             name = words.part_name(scene, one)
@@ -118,7 +123,7 @@ class LivePage(LinePage):
         top = list(header(self.stage, scene, self.for_s))
         room = height - len(top) - len(CAST) - 4  # heads, empty line, folder of the bundles
         details = room // max(1, len(scene.autopsies)) - 1
-        rest = findings(scene, details) if details >= 0 else ()
+        rest = findings(scene, details, short=True) if details >= 0 else ()
         self._live.update(Group(*top, parts(scene, width), *rest), refresh=True)
 
 
@@ -172,12 +177,13 @@ def _states(scene: Scene, name: str) -> Text:
     return Text(" ").join(Text(text, style) for text, style in pieces)
 
 
-def findings(scene: Scene, details: int, *, files: bool = False) -> Iterator[Text]:
+def findings(scene: Scene, details: int, *, short: bool) -> Iterator[Text | Padding]:
     """Return what the autopsies found: a headline, some evidence, and where the bundle is."""
     if not scene.autopsies:
         return
     yield Text()
-    yield Text("WHY THEY WERE STUCK: evidence taken before each was killed", style="bold")
+    head = f"{'AUTOPSY':<13}  {'VERDICT':<8}  DIAGNOSIS, from evidence taken before it was killed"
+    yield _line(head, "bold")
     for one in scene.autopsies:
         yield Text.assemble(
             f"{words.part_name(scene, one):<13}  ",
@@ -186,9 +192,10 @@ def findings(scene: Scene, details: int, *, files: bool = False) -> Iterator[Tex
             (f"  found in {one.ms / 1000:.1f} s", "dim"),
         )
         for text in words.details(one, details):
-            yield _line(f"{'':<15}{text}", "dim")
-        if files:
-            yield Text(f"{'':<15}{Path(one.path).name}")
+            line = _line(text, "dim") if short else Text(text, style="dim")
+            yield Padding(line, (0, 0, 0, INDENT))
+        if not short:
+            yield Padding(Text(Path(one.path).name), (0, 0, 0, INDENT))
     yield Text(f"bundles  {Path(scene.autopsies[0].path).parent}", overflow="fold")
 
 
@@ -200,9 +207,9 @@ def epilogue(ending: Ending, width: int) -> Iterator[Any]:
     """Return the summary for people."""
     scene = ending.scene
     yield parts(scene, width)
-    yield from findings(scene, DETAILS, files=True)
+    yield from findings(scene, DETAILS, short=False)
     if scene.autopsies:
-        yield Text(f"read one autopsy show {scene.autopsies[0].path}", overflow="fold")
+        yield Text(f"read it  autopsy show {scene.autopsies[0].path}", overflow="fold")
     yield Text()
     yield Text(f"{words.totals(scene)}; {ending.duration_s:.0f} s in all")
     for surprise in words.surprises(scene):

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from supervisor.demo.cast import CAST
+from supervisor.demo.cast import CAST, Part
 from supervisor.demo.scene import Scene
-from supervisor.model.states import State
+from supervisor.model.states import ENDED, State
 from supervisor.store import AutopsyRecord
 from supervisor.store.view import TaskLine
 
@@ -78,6 +78,7 @@ def details(autopsy: AutopsyRecord, most: int) -> list[str]:
     """Return the evidence a person wants first: what it does, then where in the code."""
     lines = evidence(autopsy)
     stacks = [line for line in lines[1:] if "stacks:" in line]
+    stacks.sort(key=lambda line: "for a lock" not in line)  # who waits for locks says most
     return [_FOLDERS.sub("", line) for line in [*lines[:1], *stacks][:most]]
 
 
@@ -96,15 +97,23 @@ def _surprises(scene: Scene) -> Iterator[str]:
     examined = _examined(scene)
     for part in CAST:
         lines = scene.of_part[part.name]
-        if len(lines) != part.tasks:
+        live = sum(line.state not in ENDED for line in lines)
+        if live:
+            yield f"{part.name}: {live} of {part.tasks} had not ended"
+        elif len(lines) != part.tasks:
             yield f"{part.name}: {len(lines)} tasks instead of {part.tasks}"
         for line in lines:
-            if line.state is not part.ends:
-                yield f"{part.name}: {line.state} instead of {part.ends}"
-            elif part.diagnoses and line.task_id not in examined:
-                yield f"{part.name}: no autopsy was taken"
-            elif part.diagnoses and examined[line.task_id].diagnosis not in part.diagnoses:
-                yield f"{part.name}: the autopsy says {examined[line.task_id].diagnosis}"
+            if line.state in ENDED:
+                yield from _oddities(part, line, examined.get(line.task_id))
+
+
+def _oddities(part: Part, line: TaskLine, autopsy: AutopsyRecord | None) -> Iterator[str]:
+    if line.state is not part.ends:
+        yield f"{part.name}: {line.state} instead of {part.ends}"
+    elif part.diagnoses and autopsy is None:
+        yield f"{part.name}: no autopsy was taken"
+    elif part.diagnoses and autopsy is not None and autopsy.diagnosis not in part.diagnoses:
+        yield f"{part.name}: the autopsy says {autopsy.diagnosis}"
 
 
 def _causes(autopsy: AutopsyRecord) -> list[dict[str, Any]]:
@@ -126,7 +135,8 @@ def _running(now: datetime, line: TaskLine) -> str:
 def _waiting(now: datetime, line: TaskLine) -> str:
     wait_s = (line.run_after - now).total_seconds()
     if wait_s <= 0:
-        return "in the queue"
+        back = f"back in the queue after attempt {line.attempt}"
+        return back if line.attempt else "in the queue"
     return f"due in {wait_s:.1f} s" if line.attempt == 0 else f"runs again in {wait_s:.1f} s"
 
 

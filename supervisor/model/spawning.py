@@ -35,7 +35,8 @@ class Intensity:
         recent = (*(t for t in self.recent if now - t < self.window_s), now)
         if len(recent) <= self.deaths:
             return replace(self, recent=recent)
-        wait = min(LONGEST_HALT_S, FIRST_HALT_S * 2.0**self.halts)
+        exponent = min(self.halts, 62)  # far past the longest halt, and keeps the float finite
+        wait = min(LONGEST_HALT_S, FIRST_HALT_S * 2.0**exponent)
         return replace(self, recent=(), halts=self.halts + 1, halted_until=now + wait)
 
     def is_halted(self, now: float) -> bool:

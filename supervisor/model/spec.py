@@ -19,6 +19,8 @@ from supervisor.errors import InvalidSpec, Problem
 PARAMS_WARN_BYTES = 64 * 1024
 PARAMS_MAX_BYTES = 256 * 1024
 PARAMS_MAX_DEPTH = 64
+#: Python itself refuses to write an integer of more than 4,300 digits.
+INT_MAX_BITS = 14_000
 MAX_TIMEOUT_S = 30 * 86400.0
 MAX_RETRIES = 100
 DEFAULT_PRIORITY = 5
@@ -98,7 +100,8 @@ def shorten(value: object, limit: int = 60) -> str:
 def _unknown_field(key: object) -> Problem:
     if key in _SERVER_OWNED:
         return Problem(str(key), f"{_SERVER_OWNED[str(key)]}: leave it out")
-    return Problem(shorten(key) if not isinstance(key, str) else key, "is not a field of a task")
+    plain = isinstance(key, str) and _NAME.match(key)
+    return Problem(str(key) if plain else shorten(key), "is not a field of a task")
 
 
 # Each check returns the refusal as text, or the accepted value in a 1-tuple.
@@ -136,8 +139,7 @@ def _seconds(value: object) -> _Checked:
     good = (
         isinstance(value, int | float)
         and not isinstance(value, bool)
-        and math.isfinite(value)
-        and 0 < value <= MAX_TIMEOUT_S
+        and 0 < value <= MAX_TIMEOUT_S  # neither NaN nor an infinity is
     )
     return (float(value),) if good else f"must be seconds above 0 and up to {MAX_TIMEOUT_S:.0f}"  # type: ignore[arg-type]
 
@@ -150,7 +152,7 @@ def _moment(value: object) -> _Checked:
             return "must be an ISO 8601 time such as 2026-05-20T10:30:00Z"
     if not isinstance(value, datetime):
         return "must be a datetime or ISO 8601 text"
-    if value.tzinfo is None:
+    if value.utcoffset() is None:
         return "must say its offset (a time without one means different moments on two hosts)"
     try:
         return (value.astimezone(UTC),)
@@ -207,6 +209,7 @@ def _params(value: object, problems: list[Problem]) -> str:
     if not isinstance(value, Mapping):
         problems.append(Problem("params", "must be an object of named values", shorten(value)))
         return "{}"
+    value = dict(value)
     found = json_problems(value, "params")
     if found:
         problems += found
@@ -226,8 +229,12 @@ def _params(value: object, problems: list[Problem]) -> str:
 
 def json_problems(value: object, path: str, depth: int = 0) -> list[Problem]:
     """Return what in `value` is not JSON, each by its path; an empty list means all is."""
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return []
+    if isinstance(value, int):
+        if value.bit_length() <= INT_MAX_BITS:
+            return []
+        return [Problem(path, f"is a whole number of more than {INT_MAX_BITS} bits")]
     if isinstance(value, float):
         return [] if math.isfinite(value) else [Problem(path, "is not a JSON number", repr(value))]
     if isinstance(value, str):
@@ -235,7 +242,7 @@ def json_problems(value: object, path: str, depth: int = 0) -> list[Problem]:
         return [Problem(path, f"must not hold {bad}")] if bad else []
     if depth >= PARAMS_MAX_DEPTH:
         return [Problem(path, f"is nested deeper than {PARAMS_MAX_DEPTH} levels")]
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):  # no other mapping: the encoder knows none
         return _object_problems(value, path, depth)
     if isinstance(value, list | tuple):
         return [
@@ -247,7 +254,7 @@ def json_problems(value: object, path: str, depth: int = 0) -> list[Problem]:
     return [Problem(path, f"is not JSON: a {kind} (pass an id or plain values instead)")]
 
 
-def _object_problems(value: Mapping[Any, Any], path: str, depth: int) -> list[Problem]:
+def _object_problems(value: dict[Any, Any], path: str, depth: int) -> list[Problem]:
     problems: list[Problem] = []
     for key, item in value.items():
         if not isinstance(key, str):

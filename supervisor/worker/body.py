@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from supervisor.errors import Interruption
 from supervisor.model.outcome import ERROR_TEXT_MAX, TRACEBACK_MAX, cut
-from supervisor.model.spec import json_problems, shorten
+from supervisor.model.spec import json_problems
 from supervisor.worker.context import Line, TaskContext
 from supervisor.worker.wire import Assign
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from supervisor.app import App, Task
 
 RESULT_MAX_BYTES = 256 * 1024
+#: A class name can be made at run time, and be of any length.
+ERROR_TYPE_MAX = 200
 #: Frames kept of each traceback in a chain: the outermost and innermost are what people read.
 TRACEBACK_FRAMES = 60
 
@@ -62,8 +64,9 @@ def run_body(app: App, assign: Assign, guard: Guard) -> BodyEnd:
             value = _call(task, context, json.loads(assign.params_json), guard)
         finally:
             guard.disarm()
-    except Interruption:
-        return BodyEnd(how="interrupted")
+    except Interruption as exc:
+        # One that nobody asked for is the body's own: CANCELED would not be true.
+        return _raised(task, exc) if guard.wish() is None else BodyEnd(how="interrupted")
     except asyncio.CancelledError as exc:
         if guard.wish() is not None:
             guard.acknowledge()
@@ -102,12 +105,18 @@ def _cancel_soon(loop: asyncio.AbstractEventLoop, body: asyncio.Task[Any], guard
 def _returned(value: Any) -> BodyEnd:
     if value is None:
         return BodyEnd(how="returned", result_json="null")
-    problems = json_problems(value, "result")
+    try:
+        problems = json_problems(value, "result")
+        encoded = "" if problems else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except Exception as exc:  # a dict or list of the body's own class may do anything when read
+        why = f"reading the result raised {_type_name(exc)}"
+        return BodyEnd(how="result_invalid", error=why)
     if problems:
-        return BodyEnd(how="result_invalid", error=cut("; ".join(map(str, problems)), 2000))
-    encoded = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    if len(encoded) > RESULT_MAX_BYTES:
-        why = f"the result is {len(encoded)} characters of JSON, the most is {RESULT_MAX_BYTES}"
+        text = _printable(cut("; ".join(map(str, problems)), 2000))
+        return BodyEnd(how="result_invalid", error=text)
+    size = len(encoded.encode())
+    if size > RESULT_MAX_BYTES:
+        why = f"the result is {size} bytes of JSON, the most is {RESULT_MAX_BYTES}"
         return BodyEnd(how="result_too_large", error=why)
     return BodyEnd(how="returned", result_json=encoded)
 
@@ -116,18 +125,22 @@ def _raised(task: Task, exc: BaseException) -> BodyEnd:
     no_retry: tuple[type[BaseException], ...] = tuple(task.options.no_retry_for)
     return BodyEnd(
         how="raised",
-        error_type=_printable(type(exc).__qualname__),
+        error_type=_type_name(exc),
         error=_message(exc),
         traceback=_traceback(exc),
-        retryable=not isinstance(exc, no_retry),
+        retryable=not issubclass(type(exc), no_retry),  # isinstance would ask exc.__class__
     )
+
+
+def _type_name(exc: BaseException) -> str:
+    return _printable(cut(type.__getattribute__(type(exc), "__qualname__"), ERROR_TYPE_MAX))
 
 
 def _message(exc: BaseException) -> str:
     try:
         return _printable(cut(str(exc), ERROR_TEXT_MAX))
     except BaseException as broken:
-        return f"<its str() raised {type(broken).__name__}>"
+        return f"<its str() raised {_type_name(broken)}>"
 
 
 def _traceback(exc: BaseException) -> str:
@@ -135,7 +148,7 @@ def _traceback(exc: BaseException) -> str:
         lines = traceback.format_exception(exc, limit=-TRACEBACK_FRAMES)
         return _printable(cut("".join(lines), TRACEBACK_MAX))
     except BaseException as broken:
-        return f"<formatting it raised {type(broken).__name__}: {shorten(exc)}>"
+        return f"<formatting it raised {_type_name(broken)}>"
 
 
 def _printable(text: str) -> str:

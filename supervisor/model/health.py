@@ -80,8 +80,11 @@ class Pulse:
             last=signs,
             beat_at=signs.at if signs.beats != self.last.beats else self.beat_at,
             progress_at=signs.at if progressed else self.progress_at,
-            spinning_since=(self.spinning_since or self.last.at) if spins else None,
+            spinning_since=self._spin_start() if spins else None,
         )
+
+    def _spin_start(self) -> float:
+        return self.last.at if self.spinning_since is None else self.spinning_since
 
     def shifted(self, gap_s: float) -> Pulse:
         """Move all clocks by a time in which nobody could look."""

@@ -264,5 +264,6 @@ def cut(text: str, limit: int) -> str:
     """Keep head and tail of a text that is too long, with a mark of what was left out."""
     if len(text) <= limit:
         return text
-    half = (limit - 40) // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half} characters cut …\n{text[-half:]}"
+    half = max(0, limit - 40) // 2
+    tail = text[len(text) - half :]  # not [-half:], which is all of it when half is 0
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters cut …\n{tail}"

@@ -63,7 +63,7 @@ class Arbiter:
     @property
     def done(self) -> bool:
         """Whether the node may exit: it was told to stop and no worker is left."""
-        return bool(self.floor.fatal) or self._leaving.done
+        return self._leaving.done
 
     @property
     def health(self) -> Health:

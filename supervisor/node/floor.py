@@ -137,6 +137,7 @@ class Floor:
     host: Host = field(default_factory=Host)
     last_gap_at: float | None = None
     fatal: str = ""
+    rescued: str = ""
     endings: list[Ending] = field(default_factory=list)
 
     def attempts(self) -> Iterator[tuple[Slot, Attempt]]:

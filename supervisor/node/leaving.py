@@ -36,6 +36,8 @@ class Leaving:
     def lead_out(self, now: float) -> None:
         """Move the stop on as far as it may go now."""
         floor = self._floor
+        if floor.fatal and floor.stopping is None:
+            self.stop(floor.fatal, now)
         stopping = floor.stopping
         if stopping is None:
             return

@@ -92,6 +92,7 @@ class Reporting:
                 emit("store.recovered", away_s=round(now - self._away_since, 3))
             case port.StoreGone():
                 emit("store.rescued", path=reply.rescued)
+                floor.rescued = reply.rescued
                 floor.fatal = (
                     f"the store's file was deleted or replaced; its data was saved at "
                     f"{reply.rescued}: put it back in place and start again"

@@ -187,7 +187,11 @@ class Node:
         notify("STOPPING=1")
         self._floor.flush_endings()
         written = self._scribe.stop(LAST_WRITE_S)
-        if written and not self._floor.store_away:
+        if self._floor.rescued:  # once more: what ended since then was written to the lost file
+            target = Path(self._floor.rescued)
+            target.unlink(missing_ok=True)
+            self._store.rescue(target)
+        elif written and not self._floor.store_away:
             why = self._floor.stopping.why if self._floor.stopping else self._floor.fatal
             with Ledger(self._store, self._clock).transaction() as tx:
                 tx.end_node(self.node_id, self._clock.now(), why or "ended")

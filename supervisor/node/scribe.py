@@ -302,8 +302,8 @@ class StoreScribe:
         """Notice a store file that was deleted or replaced under us, and save what is in it."""
         if self._gone or not self._store.inode_changed():
             return
-        self._gone = True
-        stamp = self._clock.now().strftime("%Y%m%dT%H%M%S")
+        stamp = self._clock.now().strftime("%Y%m%dT%H%M%S%f")
         target = Path(f"{self._store.path}.{stamp}.rescued")
         self._store.rescue(target)
+        self._gone = True
         self._post([port.StoreGone(str(target))])

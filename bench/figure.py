@@ -1,0 +1,70 @@
+"""One figure with its budget, and how the list of them is shown and kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+OUT = Path(__file__).parent / "out" / "latest.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A measured value. `floor` is the budget: a least value, or a most when `at_most`.
+
+    `peer` names what was measured beside it in the same run; `ratio` is ours to theirs.
+    """
+
+    name: str
+    value: float
+    unit: str
+    floor: float
+    at_most: bool = False
+    peer: str | None = None
+    peer_value: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the budget is kept."""
+        return self.value <= self.floor if self.at_most else self.value >= self.floor
+
+    @property
+    def ratio(self) -> float | None:
+        """Our value divided by the peer's."""
+        return None if not self.peer_value else round(self.value / self.peer_value, 3)
+
+    def as_row(self) -> dict[str, object]:
+        """Return the figure as it stands in the file."""
+        return {**asdict(self), "ok": self.ok, "ratio": self.ratio}
+
+
+def keep(figures: Sequence[Figure]) -> Path:
+    """Write the list where the other tools look for it."""
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps([figure.as_row() for figure in figures], indent=1) + "\n")
+    return OUT
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """Return the figures as aligned text."""
+    rows = [("figure", "value", "budget", "", "beside it", "ratio")]
+    for f in figures:
+        sign = "≤" if f.at_most else "≥"
+        beside = f"{f.peer}: {f.peer_value:,.1f}" if f.peer and f.peer_value else ""
+        rows.append(
+            (
+                f.name,
+                f"{f.value:,.1f} {f.unit}",
+                f"{sign} {f.floor:,.1f}",
+                "ok" if f.ok else "MISSED",
+                beside,
+                "" if f.ratio is None else f"{f.ratio:.2f} ×",
+            )
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )

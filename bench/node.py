@@ -1,0 +1,91 @@
+"""A real node for the benchmarks, and the store it runs on."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from supervisor.clock import SystemClock
+from supervisor.model.spec import TaskSpec
+from supervisor.store import Ledger, open_store
+
+ROOT = Path(__file__).parent.parent
+
+
+def address(folder: Path) -> str:
+    """Return the store's address in this folder."""
+    return f"sqlite:///{folder / 'bench.db'}"
+
+
+def fill(folder: Path, tasks: int, type_name: str = "noop") -> float:
+    """Submit that many tasks in bulk and return the rate per second."""
+    clock = SystemClock()
+    store = open_store(address(folder), create=True)
+    ledger = Ledger(store, clock)
+    began = time.perf_counter()
+    for first in range(0, tasks, 1000):
+        specs = [TaskSpec(type=type_name, queue="bench")] * min(1000, tasks - first)
+        with ledger.transaction() as tx:
+            tx.submit(specs, clock.now())
+    rate = tasks / (time.perf_counter() - began)
+    store.close()
+    return rate
+
+
+@contextmanager
+def running(folder: Path, *, workers: int = 2, port: int = 0) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a node on the folder's store and stop it at the end."""
+    command = [
+        *(sys.executable, "-m", "supervisor", "run", "bench.tasks:app"),
+        *("--store", address(folder), "--workers", str(workers)),
+        *("--metrics-listen", f"127.0.0.1:{port}" if port else "none"),
+    ]
+    with (folder / "node.log").open("wb") as log:
+        node = subprocess.Popen(command, cwd=ROOT, stderr=log, env={**os.environ, "NO_COLOR": "1"})
+    try:
+        yield node
+    finally:
+        node.terminate()
+        node.wait(30)
+
+
+def wait_ready(node: subprocess.Popen[bytes], port: int, timeout_s: float = 20) -> None:
+    """Wait until the node says that it is ready."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline and node.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.005)
+    raise TimeoutError("the node did not get ready")
+
+
+def done(folder: Path) -> sqlite3.Connection:
+    """Open the store for counting."""
+    return sqlite3.connect(f"file:{folder / 'bench.db'}?mode=ro", uri=True, timeout=10)
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU seconds of a process and all below it, reaped children included."""
+    total = 0.0
+    todo = [pid]
+    while todo:
+        current = todo.pop()
+        try:
+            text = Path(f"/proc/{current}/stat").read_text()
+            fields = text[text.rindex(")") + 2 :].split()
+            total += sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+            for task in Path(f"/proc/{current}/task").iterdir():
+                todo += [int(child) for child in (task / "children").read_text().split()]
+        except FileNotFoundError:
+            continue
+    return total

@@ -128,7 +128,7 @@ tasks = Table(
     # A claim seeks each (queue, priority, type) that has PENDING rows, oldest due first: its cost
     # depends neither on future rows nor on rows of types the node does not know.
     _partial(
-        "tasks_due", "queue", "priority", "type", "run_after", "task_id",
+        "tasks_due", "queue", "priority", "type", "run_after", "task_id", "state",
         where="state = 'PENDING'",
     ),
     _partial("tasks_dedup", "dedup_key", where="dedup_held", unique=True),

@@ -25,6 +25,11 @@ IDS_MAX = 512
 _HINT = re.compile(r"/\* (INDEXED BY \w+) \*/")
 
 
+def hinted(sql: str, dialect: Dialect) -> str:
+    """Return a statement with its index hints as this database wants them."""
+    return _HINT.sub(r"\1", sql) if dialect.name == "sqlite" else sql
+
+
 @dataclass(frozen=True, slots=True)
 class Ordered:
     """A Core statement and the names of its parameters in the order the caller passes them."""
@@ -92,10 +97,7 @@ class Statements:
         found = tuple(compiled.positiontup or ())
         if found != what.names:
             raise AssertionError(f"{key[0].__qualname__} takes {found}, declared {what.names}")
-        sql = str(compiled.string)
-        if self.dialect.name == "sqlite":
-            sql = _HINT.sub(r"\1", sql)
-        self._sql[key] = sql
+        self._sql[key] = sql = hinted(str(compiled.string), self.dialect)
         return sql
 
 

@@ -79,7 +79,7 @@ def _task_indexes() -> None:
     op.create_index(
         "tasks_due",
         "tasks",
-        ["queue", "priority", "type", "run_after", "task_id"],
+        ["queue", "priority", "type", "run_after", "task_id", "state"],
         unique=False,
         sqlite_where=sa.text("state = 'PENDING'"),
         postgresql_where=sa.text("state = 'PENDING'"),

@@ -12,7 +12,6 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
@@ -29,9 +28,7 @@ from supervisor.settings import (
 from supervisor.signature import Signature, read_signature
 
 if TYPE_CHECKING:
-    from supervisor.client import Client, Handle
-    from supervisor.model.record import Acted
-    from supervisor.store import HistoryLine, TaskView
+    from supervisor.client import Acted, Client, Handle, HistoryLine, TaskView
 
 __all__ = ["App", "SubmitOptions", "Task", "TaskOptions", "TypeLimits"]
 
@@ -40,7 +37,7 @@ ReleaseHook = Callable[[], object]
 
 
 class TypeLimits(TypedDict, total=False):
-    """Limits that a type may set; seconds and bytes."""
+    """Limits that a type may set: seconds; bytes as a number or such as "256MiB"."""
 
     timeout: float
     soft_timeout: float
@@ -50,7 +47,7 @@ class TypeLimits(TypedDict, total=False):
     max_crashes: int
     progress_timeout: float
     cancel_grace: float
-    memory_limit_bytes: int
+    memory_limit_bytes: int | str
     heartbeat_interval: float
     heartbeat_misses: int
     cpu_spin_after: float
@@ -239,17 +236,17 @@ class App:
         An app without types (a program that only submits) knows none and refuses none.
         Raises: InvalidSpec, UnknownTaskType.
         """
+        name = spec.get("type") if isinstance(spec, Mapping) else None
+        task = self._types.get(name) if isinstance(name, str) else None
+        if task is not None and task.options.queue is not None and spec.get("queue") is None:
+            spec = {**spec, "queue": task.options.queue}
         parsed = parse_spec(spec)
-        if not self._types:
-            return parsed
-        task = self._types.get(parsed.type)
-        if task is None:
+        if task is not None:
+            problems = task.signature.problems(spec.get("params", {}))
+            if problems:
+                raise InvalidSpec(problems)
+        elif self._types:
             raise _unknown_type(parsed.type, self._types)
-        problems = task.signature.problems(spec.get("params", {}))
-        if problems:
-            raise InvalidSpec(problems)
-        if parsed.queue is None and task.options.queue is not None:
-            return replace(parsed, queue=task.options.queue)
         return parsed
 
     def submit(self, spec: Mapping[str, Any], connection: Any = None) -> Handle:

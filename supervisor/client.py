@@ -23,6 +23,8 @@ from supervisor.queue.doorbell import Bell, Kind
 from supervisor.settings import Settings
 from supervisor.store import AutopsyRecord, HistoryLine, Ledger, Reader, Store, TaskView, open_store
 
+__all__ = ["Acted", "Client", "Handle", "HistoryLine", "TaskView", "as_ids", "unknown_task"]
+
 #: A wait looks soon, then less and less often: a short task is seen within its own time again.
 POLL_FIRST_S, POLL_MOST_S, POLL_GROWTH = 0.002, 0.2, 1.5
 

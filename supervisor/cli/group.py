@@ -126,7 +126,8 @@ def report(exc: Exception, *, as_json: bool) -> int:
     else:
         from supervisor.cli.text import plain
 
-        click.echo(f"{click.style('error:', fg='red')} {plain(message)}", err=True)
+        color = False if os.environ.get("NO_COLOR") else None
+        click.echo(f"{click.style('error:', fg='red')} {plain(message)}", err=True, color=color)
         click.echo(f"remedy: {plain(remedy)}", err=True)
     return code
 

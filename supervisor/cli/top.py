@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -53,7 +54,8 @@ def top(call: Call, every: float) -> None:
         shot = _take(reader)
         call.answer(shot, lambda: _lines(shot, RUNNING_MAX))
     else:
-        _watch(reader, every)
+        with suppress(KeyboardInterrupt):  # how a person leaves it
+            _watch(reader, every)
 
 
 def _take(reader: Reader) -> Shot:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, Optional
 
 import pytest
 
+import supervisor
 from supervisor import App
 from supervisor.app import SUBMIT_OPTIONS, Task
 from supervisor.errors import ConfigError, InvalidSpec, UnknownTaskType
@@ -120,11 +122,8 @@ class TestRegistration:
         assert not app.types
 
     def test_options_take_the_spellings_of_settings(self) -> None:
-        options = (
-            App(store=STORE)
-            .task(name="a", memory_limit_bytes="1GiB", timeout="60")(lambda ctx: None)
-            .options
-        )
+        as_text: dict[str, Any] = {"memory_limit_bytes": "1GiB", "timeout": "60"}
+        options = App(store=STORE).task(name="a", **as_text)(lambda ctx: None).options
         assert (options.memory_limit_bytes, options.timeout) == (2**30, 60)
 
     def test_functions_that_cannot_be_tasks_are_refused(self) -> None:
@@ -139,7 +138,7 @@ class TestRegistration:
         class Callable_:
             def __call__(self, ctx: Any) -> None: ...
 
-        expected = {
+        expected: dict[Any, str] = {
             nothing: "takes no context",
             keyword: "takes no context",
             starred: "by position",
@@ -254,6 +253,12 @@ class TestParams:
         assert caught.value.remedy == "Did you mean export_report? This app knows: export_report."
         assert App(store=STORE).checked({"type": "anything"}) == TaskSpec(type="anything")
 
+    @pytest.mark.parametrize("spec", [None, 3, [], {}, {"type": []}, {"type": None}])
+    def test_what_is_no_spec_is_refused_as_one(self, spec: Any) -> None:
+        app, _ = make()
+        with pytest.raises(InvalidSpec):
+            app.checked(spec)
+
 
 class TestSettings:
     def test_what_the_app_says_stands_above_the_defaults_only(
@@ -269,6 +274,20 @@ class TestSettings:
             App(leese=3)
         with pytest.raises(ConfigError, match="store: must be sqlite"):
             App(store="supervisor.db")
+
+
+class TestNamesake:
+    def test_supervisord_in_the_same_environment_is_told_at_once(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "supervisord.py").write_text("", "utf-8")
+        monkeypatch.setattr(supervisor, "__path__", [*supervisor.__path__, str(tmp_path)])
+        with pytest.warns(RuntimeWarning, match="shares the import name of 'task-supervisor'"):
+            App(store=STORE)
+
+    def test_nothing_is_told_without_it(self, recwarn: pytest.WarningsRecorder) -> None:
+        App(store=STORE)
+        assert list(recwarn) == []
 
 
 HEAVY = (
@@ -297,8 +316,6 @@ def test_an_app_module_imports_nothing_heavy() -> None:
 
 
 def test_names_of_the_package_are_loaded_when_used() -> None:
-    import supervisor
-
     assert supervisor.App is App
     assert "TaskCanceled" in dir(supervisor)
     assert not issubclass(supervisor.TaskCanceled, Exception)

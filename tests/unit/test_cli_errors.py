@@ -146,10 +146,10 @@ def test_an_interrupt_is_quiet() -> None:
         assert (result.exit_code, result.output.strip()) == (code, "")
 
 
-def command_line(*args: str, **how: object) -> subprocess.CompletedProcess[str]:
+def command_line(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "supervisor.cli", *args],
-        capture_output=True, text=True, timeout=60, check=False, **how,  # type: ignore[call-overload]
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
 
@@ -192,7 +192,24 @@ def test_help_imports_no_command_and_nothing_heavy() -> None:
     assert all(name in done.stdout for name in COMMANDS)
 
 
-def test_colours_only_where_they_are_wanted(tmp_path: Path) -> None:
-    done = command_line("check", "--store", f"sqlite:///{tmp_path}/a.db", "--grace", "1")
-    assert done.returncode == 1
-    assert "\x1b" not in done.stdout + done.stderr
+@pytest.mark.parametrize(
+    ("terminal", "env", "coloured"),
+    [(True, {}, True), (True, {"NO_COLOR": "1"}, False), (False, {}, False)],
+)
+def test_colours_only_where_they_are_wanted(
+    tmp_path: Path, terminal: bool, env: dict[str, str], coloured: bool
+) -> None:
+    ours, theirs = os.openpty()
+    given = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "FORCE_COLOR"}}
+    stream = theirs if terminal else subprocess.PIPE
+    for args in (["check", "--grace", "1"], ["list"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "supervisor.cli", *args, "--store", f"sqlite:///{tmp_path}/a"],
+            stdout=stream, stderr=stream, env={**given, **env, "TERM": "xterm"},
+            timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode in {1, 69}
+        printed = os.read(ours, 65536) if terminal else done.stdout + done.stderr
+        assert (b"\x1b[" in printed) == coloured, printed
+    os.close(ours)
+    os.close(theirs)

@@ -79,6 +79,7 @@ class Arbiter:
 
     def turn(self, now: float) -> float:
         """Do one turn and return the seconds until the next is wanted at the latest."""
+        self.floor.anchor()
         self._step(self._mind_the_gap, now)
         self._step(self._listen, now)
         self._step(self._watching.probe, now)

@@ -139,6 +139,11 @@ class Floor:
     fatal: str = ""
     rescued: str = ""
     endings: list[Ending] = field(default_factory=list)
+    _wall: datetime = field(init=False)
+    _mono: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.anchor()
 
     def attempts(self) -> Iterator[tuple[Slot, Attempt]]:
         """Yield every attempt with its worker."""
@@ -172,9 +177,13 @@ class Floor:
             on_memory=Action(settings.on_memory),
         )
 
+    def anchor(self) -> None:
+        """Read both clocks together, once a turn, for `wall`."""
+        self._wall, self._mono = self.clock.now(), self.clock.mono()
+
     def wall(self, mono: float) -> datetime:
         """Return the wall-clock time of a monotonic moment."""
-        return self.clock.now() - timedelta(seconds=self.clock.mono() - mono)
+        return self._wall + timedelta(seconds=mono - self._mono)
 
     def end(
         self,

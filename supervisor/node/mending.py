@@ -20,6 +20,8 @@ STRANGERS_EVERY_S = 1.0
 COUNTS_EVERY_S = 5.0
 PUBLISH_EVERY_S = 1.0
 PUBLISH_LIMIT = 1000
+#: A worker of a dead node is gone within moments: look again soon, not at the next round.
+UNPROVEN_AGAIN_S = 0.2
 
 
 class Mending:
@@ -43,8 +45,8 @@ class Mending:
             floor.scribe.ask(port.ReadMarks())
         if self._is_due("strangers", STRANGERS_EVERY_S, now):
             floor.pool.sweep_strangers()
-        if self._is_due("orphans", floor.settings.sweep_interval, now):
-            floor.scribe.ask(port.ReadOrphans())
+        if floor.types and self._is_due("orphans", floor.settings.sweep_interval, now):
+            floor.scribe.ask(port.ReadOrphans())  # their retry rules come with the types
         if self._is_due("publish", PUBLISH_EVERY_S, now) and not floor.store_away:
             floor.scribe.ask(port.Publish(PUBLISH_LIMIT))
         if self._is_due("counts", COUNTS_EVERY_S, now):
@@ -75,6 +77,7 @@ class Mending:
         for orphan in orphans:
             proof = self._proof(orphan, now)
             if proof is None:
+                self._last["orphans"] = now - floor.settings.sweep_interval + UNPROVEN_AGAIN_S
                 continue
             detail = f"node {orphan.node_id}, worker pid {orphan.pid}"
             options = floor.options.get(orphan.type)

@@ -76,6 +76,7 @@ class Watching:
             attempt.output_start = reading.output_start
         if reading.acknowledged_seq == attempt.seq and not attempt.acknowledged:
             self._acknowledged(attempt, reading.acknowledged_kind)
+        self._floor.pool.trim(slot.worker_id)
         every = min(EXAMINE_EVERY_S, attempt.limits.heartbeat_interval / 2)
         if now - attempt.examined_at < every:
             return
@@ -85,7 +86,6 @@ class Watching:
             return
         attempt.looks.append(signs)
         attempt.pulse = attempt.pulse.observe(signs) if attempt.pulse else Pulse.begin(signs)
-        self._floor.pool.trim(slot.worker_id)
 
     def _begin(self, attempt: Attempt, now: float) -> list[Started]:
         started = attempt.started_at

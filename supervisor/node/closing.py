@@ -140,7 +140,7 @@ class Closing:
 
     def _facts(self, slot: Slot, attempt: Attempt | None, verdict: Verdict | None) -> Facts:
         values: dict[str, Any] = {
-            "why": verdict.why if verdict else "did not leave when the node stopped",
+            "why": verdict.why if verdict else "was taken out of service and did not leave",
             "verdict": verdict.code if verdict else "shutdown",
             "node_id": self._floor.node_id,
             "worker_id": slot.worker_id,

@@ -18,6 +18,9 @@ from supervisor.node.floor import Attempt, Floor, Slot
 from supervisor.node.listening import Listening
 from supervisor.worker.wire import Assign
 
+#: An idle worker reads what it is handed within microseconds; one that does not is replaced.
+UNREAD_S = 1.0
+
 
 class Dispatching:
     """Claims and assignments."""
@@ -129,15 +132,21 @@ class Dispatching:
             floor.end(slot, attempt, ended.never_started("its worker could not take it"))
 
     def take_back_waiting(self, now: float) -> None:
-        """Withdraw look-ahead that waits behind an attempt longer than it was allowed to."""
+        """Withdraw what waits too long behind another attempt, is canceled, or is not read."""
         for slot in self._floor.slots.values():
-            if len(slot.attempts) < 2 or slot.farewell is not None:
-                continue
             waiting = [a for a in slot.attempts.values() if a.started_at is None]
-            current = slot.current
+            if not waiting or slot.farewell is not None:
+                continue
+            current, waited_s = slot.current, now - waiting[0].sent_at
             stuck_s = now - current.started_at if current and current.started_at else 0.0
-            if waiting and stuck_s > LOOK_AHEAD_S and now - waiting[0].sent_at > LOOK_AHEAD_S:
+            if any(attempt.mark is not None for attempt in waiting):
+                self._closing.give_back_unread(slot, "asked to stop before its first line")
+            elif stuck_s > LOOK_AHEAD_S and waited_s > LOOK_AHEAD_S:
                 self._closing.give_back_unread(slot, "waited too long behind another attempt")
+            elif current is None and waited_s > UNREAD_S:
+                self._closing.give_back_unread(slot, "its worker did not read it")
+                if not slot.attempts:  # an idle worker that does not read is no worker
+                    self._closing.hasten(slot, now, kill=True)
 
     def holds_look_ahead(self) -> bool:
         """Whether any worker has more than the one attempt it runs."""

@@ -38,6 +38,7 @@ class NoteReason(StrEnum):
 
 
 def insert_audit() -> Ordered:
+    """Return the statement that writes an `AuditRow`."""
     return insert_into(
         audit_log,
         "task_id",

@@ -298,6 +298,7 @@ def _insert_attempt() -> Ordered:
 
 
 def delete_events() -> Ordered:
+    """Return the statement that takes back what announces a task."""
     return ordered(delete(outbox).where(outbox.c.task_id == bindparam("the_task")), "the_task")
 
 

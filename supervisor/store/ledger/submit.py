@@ -185,6 +185,7 @@ def _select_same(size: int) -> Ordered:
 
 
 def select_holders(size: int) -> Ordered:
+    """Return the query for key, holder and end of hold of dedup keys."""
     return ordered(
         select(tasks.c.dedup_key, tasks.c.task_id, tasks.c.dedup_until).where(
             text("dedup_held"), tasks.c.dedup_key.in_(ids(size))
@@ -194,6 +195,7 @@ def select_holders(size: int) -> Ordered:
 
 
 def release_expired() -> Ordered:
+    """Return the statement that takes its dedup key from a task."""
     return ordered(
         update(tasks)
         .values(dedup_held=text("false"))
@@ -231,6 +233,7 @@ def _insert_task() -> Ordered:
 
 
 def insert_event() -> Ordered:
+    """Return the statement that announces a PENDING task."""
     return insert_into(outbox)
 
 

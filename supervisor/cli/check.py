@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +22,9 @@ from supervisor.cli.group import EXIT_REFUSED, EXIT_USAGE
 from supervisor.cli.text import plain
 from supervisor.errors import ConfigError, StoreUnavailable, SupervisorError
 from supervisor.settings import Settings, node_grace, relation_problems, store_file
+
+if TYPE_CHECKING:
+    from supervisor.app import App
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
@@ -79,7 +83,7 @@ def _findings(call: Call, app: str | None, grace: float | None) -> Iterator[Find
     yield from _places(settings)
     yield from _evidence()
     if app is not None:
-        yield from _app(app)
+        yield from _app(app, settings)
 
 
 def _host() -> Iterator[Finding]:
@@ -188,7 +192,7 @@ def _evidence() -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _app(reference: str) -> Iterator[Finding]:
+def _app(reference: str, settings: Settings) -> Iterator[Finding]:
     from supervisor.worker.zygote import fork_obstacles, load_app
 
     try:
@@ -203,6 +207,7 @@ def _app(reference: str) -> Iterator[Finding]:
         yield Finding(
             "app", WARN, f"{reference} has no task types", "Import the modules that declare them."
         )
+    yield from _same_store(app, settings)
     obstacles, warnings = fork_obstacles()
     for obstacle in obstacles:
         yield Finding(
@@ -211,6 +216,19 @@ def _app(reference: str) -> Iterator[Finding]:
         )  # fmt: skip
     for warning in warnings:
         yield Finding("fork", WARN, warning, "Harmless for BLAS; else start it on first use.")
+
+
+def _same_store(app: App, settings: Settings) -> Iterator[Finding]:
+    try:
+        theirs = app.settings.store
+    except ConfigError as exc:
+        yield Finding("app", FAIL, exc.message, exc.remedy, EXIT_USAGE)
+        return
+    if theirs != settings.store:
+        yield Finding(
+            "app", WARN, f"the app submits to {theirs}, a node would run on {settings.store}",
+            "Name one store for both: SUPERVISOR_STORE, or `store` in supervisor.toml.",
+        )  # fmt: skip
 
 
 def _no_place(about: str, folder: Path, flag: str) -> Finding:

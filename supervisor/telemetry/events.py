@@ -43,9 +43,6 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             ),
             _event(_I, "node.stopping", "A node takes no more tasks and drains.", "reason"),
             _event(_I, "node.stopped", "A node has stopped.", "duration_s", "left_behind"),
-            _event(
-                _E, "node.fenced", "The node lost its lease and stops its workers.", "since_s"
-            ),
             _event(_I, "signal.received", "A signal reached the node.", "signal"),
             _event(_I, "settings.reloaded", "New settings are in force.", "changed"),
             _event(_E, "settings.refused", "New settings were wrong; the old ones hold.", "error"),

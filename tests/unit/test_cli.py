@@ -474,6 +474,23 @@ class TestCheck:
         assert (broken.exit_code, self.findings(broken)["app"]) == (2, "fail")
         assert "no_such_thing" in broken.stdout
 
+    def test_an_app_that_submits_elsewhere(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (desk.folder / "elsewhere_cli.py").write_text(
+            "from supervisor import App\napp = App(store='sqlite:////elsewhere/b.db')\n"
+            "@app.task\ndef export(ctx): ...\n",
+            "utf-8",
+        )
+        monkeypatch.syspath_prepend(desk.folder)
+        monkeypatch.delenv("SUPERVISOR_STORE", raising=False)
+        result = CliRunner().invoke(
+            build(), ["check", "elsewhere_cli:app", "--store", desk.url, "--json"]
+        )
+        assert f"the app submits to sqlite:////elsewhere/b.db, a node would run on {desk.url}" in (
+            result.stdout
+        )
+
     def test_every_finding_that_is_not_ok_has_a_remedy(self, desk: Desk) -> None:
         for args in ((), ("--grace", "1"), ("--config", self.toml(desk, "lease = 20"))):
             for finding in json.loads(self.check(desk, *args).stdout)["findings"]:

@@ -208,6 +208,11 @@ def _app(reference: str, settings: Settings) -> Iterator[Finding]:
             "app", WARN, f"{reference} has no task types", "Import the modules that declare them."
         )
     yield from _same_store(app, settings)
+    for name in sorted(settings.type_tables.keys() - app.types.keys()):
+        yield Finding(
+            "settings", WARN, f"[type.{name}] names no task type of {reference}",
+            f"Correct it in the TOML file; the app's types are: {names or 'none'}.",
+        )  # fmt: skip
     obstacles, warnings = fork_obstacles()
     for obstacle in obstacles:
         yield Finding(

@@ -25,6 +25,7 @@ from supervisor.settings.limits import (
 )
 
 APP_DIR = "task-supervisor"
+MEMO_MAX = 4096  # far more types and queues than a node has, unless queues are named by data
 _NO_OPTIONS = TaskOptions()
 
 
@@ -339,6 +340,8 @@ class Settings:
                 self.type_tables.get(type_name, {}),
                 key[2],
             )
+            if len(self._memo) >= MEMO_MAX:
+                self._memo.clear()
             self._memo[key] = limits
         return with_task_fields(limits, timeout, soft_timeout, max_retries)
 

@@ -470,6 +470,10 @@ class TestCheck:
         (desk.folder / "broken_cli.py").write_text("import no_such_thing\n", "utf-8")
         monkeypatch.syspath_prepend(desk.folder)
         assert self.findings(self.check(desk, "fine_cli:app"))["app"] == "ok"
+        path = desk.folder / "typo.toml"
+        path.write_text("[type.exprt]\ntimeout = 5\n", "utf-8")
+        typo = self.check(desk, "fine_cli:app", "--config", str(path))
+        assert "[type.exprt] names no task type of fine_cli:app" in typo.stdout
         broken = self.check(desk, "broken_cli:app")
         assert (broken.exit_code, self.findings(broken)["app"]) == (2, "fail")
         assert "no_such_thing" in broken.stdout

@@ -27,6 +27,7 @@ from supervisor.settings import (
     table,
     toml_from,
 )
+from supervisor.settings.table import MEMO_MAX
 
 STORE = "sqlite:////var/lib/tasks/a.db"
 
@@ -341,6 +342,12 @@ class TestLimits:
     def test_a_second_question_is_answered_from_memory(self) -> None:
         settings = Settings(store=STORE)
         assert settings.for_task("a", "q") is settings.for_task("a", "q")
+
+    def test_queues_named_by_data_do_not_fill_the_memory(self) -> None:
+        settings = Settings(store=STORE)
+        for number in range(MEMO_MAX + 10):
+            settings.for_task("a", f"q{number}")
+        assert len(settings._memo) <= MEMO_MAX
 
 
 class TestRelations:

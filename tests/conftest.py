@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness import NodeUnderTest, eventually
@@ -26,7 +27,7 @@ class Nursery:
     def __init__(self) -> None:
         self.nodes: list[NodeUnderTest] = []
 
-    def make(self, app: str | None, settings: dict[str, object]) -> NodeUnderTest:
+    def make(self, app: str | None, settings: dict[str, Any]) -> NodeUnderTest:
         root = Path(tempfile.mkdtemp(prefix="node-"))
         node = NodeUnderTest(root, *([] if app is None else [app]), **settings)
         self.nodes.append(node)
@@ -82,7 +83,7 @@ def start_node(nursery: Nursery) -> Iterator[Start]:
     """Make nodes of the test's own: `start_node(app=None, run=True, **settings)`."""
     mine: list[NodeUnderTest] = []
 
-    def start(app: str | None = None, *, run: bool = True, **settings: object) -> NodeUnderTest:
+    def start(app: str | None = None, *, run: bool = True, **settings: Any) -> NodeUnderTest:
         made = nursery.make(app, settings)
         mine.append(made)
         if run:

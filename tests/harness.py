@@ -123,7 +123,9 @@ def _cmdline(pid: int) -> str:
 class NodeUnderTest:
     """One node, its store and everything it wrote."""
 
-    def __init__(self, root: Path, app: str = ENDINGS, **settings: object) -> None:
+    def __init__(
+        self, root: Path, app: str = ENDINGS, pythonpath_extra: Path | None = None, **settings: object
+    ) -> None:
         self.root = root
         self.app_name = app
         self.mark = f"{os.getpid()}-{root.name}"
@@ -140,7 +142,7 @@ class NodeUnderTest:
             **named,
             "SUPERVISOR_STORE": self.url,
             "TMPDIR": str(self.tmp),
-            "PYTHONPATH": str(REPOSITORY),
+            "PYTHONPATH": f"{REPOSITORY}:{pythonpath_extra or ''}".rstrip(":"),
             "PYTHONDONTWRITEBYTECODE": "1",
             MARKER: self.mark,
         }

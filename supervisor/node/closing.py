@@ -94,6 +94,8 @@ class Closing:
             self._enter(slot, farewell, Phase.KILL, now)
             return
         phase = farewell.next(self._budgets(), now, unread=False, in_body=current is not None)
+        if phase is Phase.EXIT and current is not None:
+            phase = Phase.CAPTURE  # SIGTERM would end a stuck body before there is any evidence
         if phase is not None:
             self._enter(slot, farewell, phase, now)
 

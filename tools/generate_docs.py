@@ -30,11 +30,11 @@ def settings_page() -> Iterator[str]:
         "",
         "1. the flag (`--timeout 120`),",
         "2. the environment (`SUPERVISOR_TIMEOUT=120`),",
-        "3. the TOML file, table `[supervisor]`: `--config FILE`, else `SUPERVISOR_CONFIG`, else "
-        "`supervisor.toml` in the working directory,",
-        "4. what the program's own `App(...)` says, for what that program does itself (submit, "
-        "wait, cancel); a node does not read it, and `supervisor check MODULE:app` warns when the "
-        "two name different stores,",
+        "3. the TOML file, table `[supervisor]`: `--config FILE`, else `SUPERVISOR_CONFIG`, else",
+        "   `supervisor.toml` in the working directory,",
+        "4. what the program's own `App(...)` says, for what that program does itself (submit,",
+        "   wait, cancel); a node does not read it, and `supervisor check MODULE:app` warns when",
+        "   the two name different stores,",
         "5. the default.",
         "",
         "Settings marked *scoped* may also have a value for one queue (`[queue.NAME]`) or one task",

@@ -77,10 +77,14 @@ class Edge(click.Group):
 class LazyGroup(Edge):
     """The root: knows names and one line of each command, imports the one that is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's signature)
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 (click's signature)
+        name: str,
+    ) -> click.Command | None:
         if name not in COMMANDS:
             return None
         module, attribute, line = COMMANDS[name]
@@ -97,7 +101,11 @@ class LazyGroup(Edge):
             raise click.UsageError(f"no command {args[0]!r}{_near(args[0])}", ctx)
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 (click's signature)
+        formatter: click.HelpFormatter,
+    ) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
 

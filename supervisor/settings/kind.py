@@ -22,7 +22,7 @@ NONE_WORDS = frozenset({"none", ""})
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of value. `parse` takes what a source gave and raises ValueError if it is wrong."""
+    """One kind of value. `parse` raises ValueError or TypeError for what it does not accept."""
 
     accepted: str
     unit: str
@@ -205,7 +205,7 @@ def _kind(
 
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError
+        raise TypeError
     number = float(value)
     if not math.isfinite(number):
         raise ValueError

@@ -135,7 +135,7 @@ class TestRegistration:
         def generator(ctx: Any) -> Any:
             yield 1
 
-        class Callable_:
+        class CallableThing:
             def __call__(self, ctx: Any) -> None: ...
 
         expected: dict[Any, str] = {
@@ -151,7 +151,7 @@ class TestRegistration:
                 App(store=STORE).task(function)
             assert caught.value.remedy
         with pytest.raises(ConfigError, match="is not a function"):
-            App(store=STORE).task(name="a")(Callable_())
+            App(store=STORE).task(name="a")(CallableThing())
 
     def test_submit_options_are_fields_of_a_task(self) -> None:
         assert SUBMIT_OPTIONS - {"by", "connection"} <= set(SPEC_FIELDS)

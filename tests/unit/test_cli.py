@@ -216,8 +216,10 @@ class TestSubmit:
         assert result.exit_code == 1
         assert json.loads(result.stderr)["facts"]["problems"] == [
             "line 2: zz: is not a field of a task",
-            "line 2: type: must be a name of letters, digits and _ . : - (at most 200, not "
-            "starting with a digit) (given: '9b')",
+            (
+                "line 2: type: must be a name of letters, digits and _ . : - (at most 200, not "
+                "starting with a digit) (given: '9b')"
+            ),
             "line 3: params.x: is not a JSON number (given: nan)",
         ]
         assert not (desk.folder / "supervisor.db").exists()

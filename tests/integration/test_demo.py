@@ -1,0 +1,79 @@
+"""`supervisor demo`, run for real: everything ends as the cast says and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autopsy.bundle import read_bundle
+from supervisor.demo.cast import CAST, children, expected_counts
+from supervisor.demo.tasks import app
+from supervisor.model.states import State
+
+DEMO = (sys.executable, "-m", "supervisor.cli", "demo")
+BUSY_HOST_S = 25
+PRODUCTION = "production.db"
+
+
+def run_demo(*arguments: str, scratch: Path) -> subprocess.CompletedProcess[str]:
+    """Run it beside a configured store and limits that must not concern it."""
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "TMPDIR": str(scratch),
+        "SUPERVISOR_STORE": f"sqlite:///{scratch / PRODUCTION}",
+        "SUPERVISOR_WORKERS": "1",
+    }
+    return subprocess.run(
+        [*DEMO, *arguments], env=environment, capture_output=True, text=True, timeout=100
+    )
+
+
+@pytest.mark.timeout(120)
+def test_all_ends_as_designed_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    done = run_demo("--for", str(BUSY_HOST_S), "--json", "--node-name", "demo", scratch=tmp_path)
+    assert done.stderr == ""
+    summary = json.loads(done.stdout)
+    assert done.stdout.count("\n") == 1
+    assert summary["surprises"] == []
+    assert summary["states"] == {str(state): n for state, n in expected_counts().items()}
+    assert summary["submitted"] == sum(part.tasks for part in CAST) + children()
+    assert (summary["leftover_processes"], summary["leftovers"]) == (0, [])
+    assert summary["stopped_in_order"] is True
+    assert summary["as_designed"] is True
+    assert done.returncode == 0
+    verdicts = {one["part"]: one["verdict"] for one in summary["autopsies"]}
+    assert verdicts["deadlocked"] == verdicts["busy"] == "timeout"
+    assert verdicts["hopeless"] == "canceled"
+    for one in summary["autopsies"]:
+        bundle = read_bundle(Path(one["path"]))
+        assert bundle.heading.diagnosis[0].code == one["diagnosis"]
+    (kept,) = tmp_path.glob("supervisor-demo-*")
+    assert [path.name for path in kept.iterdir()] == ["autopsies"]
+    assert not (tmp_path / PRODUCTION).exists()
+
+
+@pytest.mark.timeout(60)
+def test_a_demo_cut_short_leaves_nothing(tmp_path: Path) -> None:
+    done = run_demo("--for", "2", "--json", scratch=tmp_path)
+    summary = json.loads(done.stdout)
+    assert (done.returncode, summary["leftover_processes"]) == (0, 0)
+    assert summary["states"]["RUNNING"] == 0
+    assert summary["as_designed"] is False
+
+
+def test_a_wrong_setting_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    done = run_demo("--for", "2", "--lease", "3", scratch=tmp_path)
+    assert done.returncode == 2
+    assert "lease" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_part_has_a_type_and_every_type_a_part() -> None:
+    assert {part.type for part in CAST} == set(app.types)
+    assert {part.ends for part in CAST} == {
+        State.SUCCESS, State.FAILED, State.CANCELED, State.TIMEOUT
+    }  # fmt: skip

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,14 @@ from supervisor.model.states import State
 DEMO = (sys.executable, "-m", "supervisor.cli", "demo")
 BUSY_HOST_S = 25
 PRODUCTION = "production.db"
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A temporary directory with a name short enough for a socket in it."""
+    made = Path(tempfile.mkdtemp(prefix="demo-"))
+    yield made
+    shutil.rmtree(made)
 
 
 def run_demo(*arguments: str, scratch: Path) -> subprocess.CompletedProcess[str]:
@@ -33,8 +44,8 @@ def run_demo(*arguments: str, scratch: Path) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.timeout(120)
-def test_all_ends_as_designed_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    done = run_demo("--for", str(BUSY_HOST_S), "--json", "--node-name", "demo", scratch=tmp_path)
+def test_all_ends_as_designed_and_nothing_is_left_behind(scratch: Path) -> None:
+    done = run_demo("--for", str(BUSY_HOST_S), "--json", "--node-name", "demo", scratch=scratch)
     assert done.stderr == ""
     summary = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1
@@ -51,25 +62,25 @@ def test_all_ends_as_designed_and_nothing_is_left_behind(tmp_path: Path) -> None
     for one in summary["autopsies"]:
         bundle = read_bundle(Path(one["path"]))
         assert bundle.heading.diagnosis[0].code == one["diagnosis"]
-    (kept,) = tmp_path.glob("supervisor-demo-*")
+    (kept,) = scratch.glob("supervisor-demo-*")
     assert [path.name for path in kept.iterdir()] == ["autopsies"]
-    assert not (tmp_path / PRODUCTION).exists()
+    assert not (scratch / PRODUCTION).exists()
 
 
 @pytest.mark.timeout(60)
-def test_a_demo_cut_short_leaves_nothing(tmp_path: Path) -> None:
-    done = run_demo("--for", "2", "--json", scratch=tmp_path)
+def test_a_demo_cut_short_leaves_nothing(scratch: Path) -> None:
+    done = run_demo("--for", "2", "--json", scratch=scratch)
     summary = json.loads(done.stdout)
     assert (done.returncode, summary["leftover_processes"]) == (0, 0)
     assert summary["states"]["RUNNING"] == 0
     assert summary["as_designed"] is False
 
 
-def test_a_wrong_setting_is_refused_before_anything_is_made(tmp_path: Path) -> None:
-    done = run_demo("--for", "2", "--lease", "3", scratch=tmp_path)
+def test_a_wrong_setting_is_refused_before_anything_is_made(scratch: Path) -> None:
+    done = run_demo("--for", "2", "--lease", "3", scratch=scratch)
     assert done.returncode == 2
     assert "lease" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert list(scratch.iterdir()) == []
 
 
 def test_every_part_has_a_type_and_every_type_a_part() -> None:

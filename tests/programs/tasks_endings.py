@@ -23,7 +23,7 @@ from supervisor.app import Task
 from supervisor.errors import ShutdownRequested, SoftTimeout, TaskCanceled
 
 app = App()
-SETSID_SLEEP = "import os,time; os.setsid(); time.sleep(900)"
+SLEEP = "import time; time.sleep(900)"
 
 
 def write_down(path: str, *pids: int) -> None:
@@ -433,7 +433,7 @@ def _sleepy(_: int) -> None:
 def _family(path: str) -> int:
     _double_fork(path)
     plain = subprocess.Popen(["sleep", "900"])
-    away = subprocess.Popen([sys.executable, "-c", SETSID_SLEEP], start_new_session=True)
+    away = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
     shell = subprocess.Popen("sleep 900 | cat", shell=True, start_new_session=True)
     pool = multiprocessing.get_context("fork").Pool(2)
     pool.map_async(_sleepy, range(2))

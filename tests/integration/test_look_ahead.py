@@ -1,0 +1,57 @@
+"""Short tasks are handed out ahead; what waits behind a slow one is taken back and runs elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness import FAILED, PENDING, RUNNING, SUCCESS, NodeUnderTest
+
+from supervisor.model.states import State
+
+
+def test_behind_a_slow_one(node: NodeUnderTest, tmp_path: Path) -> None:
+    """The type is known to be quick; then one of it takes 3 s: nobody else waits for it."""
+    warm = [node.submit("quick_or_slow") for _ in range(200)]
+    node.app.wait([h.task_id for h in warm], 20)
+    path = tmp_path / "ran"
+    fast = {"type": "quick_or_slow", "params": {"path": str(path)}}
+    slow = {"type": "quick_or_slow", "params": {"s": 3.0, "path": str(path)}}
+    handles = node.app.submit_many([*[fast] * 20, slow, *[fast] * 300])
+    slow_handle = handles.pop(20)
+    views = node.app.wait([h.task_id for h in handles], 20)
+    assert slow_handle.state() is State.RUNNING, "all others ended while it ran"
+    assert {v.state for v in views} == {State.SUCCESS}
+    moved = [v for v in views if v.attempt > 1]
+    assert moved, "some had been handed to the worker that was held up"
+    for view in moved:
+        assert (view.retry_count, view.crash_count) == (0, 0)
+        moves = node.moves(view.task_id)
+        back = [(RUNNING, FAILED, "node", "never_started"), (FAILED, PENDING, "node", "requeued")]
+        assert moves[2:4] == back
+        assert moves[-1] == (RUNNING, SUCCESS, "node", "returned")
+        assert node.endings(view.task_id)[0] == (FAILED, "never_started", "taken_back", False)
+    assert slow_handle.wait(10).state is State.SUCCESS
+    ran = [line.split()[0] for line in path.read_text().splitlines()]
+    assert sorted(ran) == sorted(h.task_id for h in [*handles, slow_handle])  # each ran once
+    slow_pid = node.attempts(slow_handle.task_id)[0].pid
+    assert all(node.attempts(v.task_id)[-1].pid != slow_pid for v in moved)
+
+
+def test_cancel_of_one_handed_out_ahead(node: NodeUnderTest, tmp_path: Path) -> None:
+    """Canceled while it waits in a worker's hands: it never runs a line."""
+    path = tmp_path / "ran"
+    fast = {"type": "quick_or_slow", "params": {"s": 0.01, "path": str(path)}}
+    handles = node.app.submit_many([fast] * 200)
+    last = [h.task_id for h in handles[-50:]]
+    answers = node.app.cancel(last, by="anna", reason="changed my mind")
+    views = node.app.wait([h.task_id for h in handles], 20)
+    ran = {line.split()[0] for line in path.read_text().splitlines()}
+    by_id = {v.task_id: v for v in views}
+    for answer in answers:
+        view = by_id[answer.task_id]
+        if answer.answer == "canceled":
+            assert (view.state, view.task_id in ran) == (State.CANCELED, False)
+        else:
+            assert view.state in (State.CANCELED, State.SUCCESS)
+            assert (view.state is State.SUCCESS) <= (view.task_id in ran)
+    assert {v.state for v in views[:-50]} == {State.SUCCESS}

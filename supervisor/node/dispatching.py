@@ -51,7 +51,7 @@ class Dispatching:
             return
         owners = [self._place(slot) for slot in self._takers() if self._is_empty(slot)]
         short = self._short_types()
-        ahead = self._places_ahead(short)
+        ahead = self._places_ahead(short, now)
         if not owners and not ahead:
             return
         self._outstanding, self._hungry, self._polled_at = True, False, now
@@ -84,11 +84,15 @@ class Dispatching:
     def _short_types(self) -> tuple[str, ...]:
         return tuple(kind for kind, mean in self._listening.durations.items() if is_short(mean))
 
-    def _places_ahead(self, short: tuple[str, ...]) -> list[Owner]:
+    def _places_ahead(self, short: tuple[str, ...], now: float) -> list[Owner]:
         """Offer places behind running short attempts, round robin over the workers."""
         durations = self._listening.durations
         depth = look_ahead([durations[kind] for kind in short if kind in self._in_play])
-        busy = [s for s in self._takers() if s.attempts and self._all_short(s, short)]
+        busy = [
+            slot
+            for slot in self._takers()
+            if slot.attempts and self._all_short(slot, short) and self._stuck_s(slot, now) == 0
+        ]
         most = self._floor.settings.recycle_after_tasks
         rooms = [
             (slot, min(depth - len(slot.attempts), most - slot.assigned) - slot.promised)
@@ -100,6 +104,12 @@ class Dispatching:
 
     def _all_short(self, slot: Slot, short: tuple[str, ...]) -> bool:
         return all(attempt.claim.type in short for attempt in slot.attempts.values())
+
+    def _stuck_s(self, slot: Slot, now: float) -> float:
+        """Return how long its attempt has run, 0 while that is within the look-ahead."""
+        current = slot.current
+        ran_s = now - current.started_at if current and current.started_at else 0.0
+        return ran_s if ran_s > LOOK_AHEAD_S else 0.0
 
     def accept(self, claimed: port.Claimed, now: float) -> None:
         """Take in what was claimed and hand it out."""
@@ -121,6 +131,9 @@ class Dispatching:
         slot = floor.slots.get(claim.worker_id)
         attempt = Attempt(self._seq, claim, floor.limits_of(claim), claim.worker_id, now)
         waited = (claim.claimed_at - claim.run_after).total_seconds()
+        if claim.queue not in floor.queues:
+            floor.queues.add(claim.queue)
+            floor.metrics.allow("queue", (claim.queue,))
         floor.metrics.observe("queue_wait_seconds", max(0.0, waited), queue=claim.queue)
         if slot is None:
             slot = Slot(claim.worker_id, 0, "gone", now)
@@ -137,13 +150,12 @@ class Dispatching:
             waiting = [a for a in slot.attempts.values() if a.started_at is None]
             if not waiting or slot.farewell is not None:
                 continue
-            current, waited_s = slot.current, now - waiting[0].sent_at
-            stuck_s = now - current.started_at if current and current.started_at else 0.0
+            waited_s = now - waiting[0].sent_at
             if any(attempt.mark is not None for attempt in waiting):
                 self._closing.give_back_unread(slot, "asked to stop before its first line")
-            elif stuck_s > LOOK_AHEAD_S and waited_s > LOOK_AHEAD_S:
+            elif self._stuck_s(slot, now) and waited_s > LOOK_AHEAD_S:
                 self._closing.give_back_unread(slot, "waited too long behind another attempt")
-            elif current is None and waited_s > UNREAD_S:
+            elif slot.current is None and waited_s > UNREAD_S:
                 self._closing.give_back_unread(slot, "its worker did not read it")
                 if not slot.attempts:  # an idle worker that does not read is no worker
                     self._closing.hasten(slot, now, kill=True)

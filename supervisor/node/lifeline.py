@@ -107,6 +107,8 @@ class Lifeline:
     def output_tail(self, start: int) -> str:
         """Return the end of what was printed since this offset, marked where it was cut."""
         end = os.fstat(self._output_fd).st_size
+        if end < max(start, self._punched):  # it was shrunk: what is there was printed since then
+            start = self._punched = 0
         begin = max(start, end - self._tail_bytes, self._punched)
         text = os.pread(self._output_fd, max(0, end - begin), begin).decode("utf-8", "replace")
         cut = begin - start
@@ -114,7 +116,9 @@ class Lifeline:
 
     def trim(self) -> None:
         """Give back the memory of output that is older than any tail."""
-        keep_from = os.fstat(self._output_fd).st_size - self._tail_bytes
+        end = os.fstat(self._output_fd).st_size
+        self._punched = min(self._punched, end)
+        keep_from = end - self._tail_bytes
         if keep_from - self._punched >= OUTPUT_SLACK_BYTES:
             process.punch(self._output_fd, keep_from)
             self._punched = keep_from

@@ -239,8 +239,10 @@ class Worker:
                 shutil.rmtree(self.temp_dir, ignore_errors=True)
         self.temp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # a body may have closed it
+            with suppress(OSError, ValueError, AttributeError):  # a body may have closed it
                 stream.flush()
+        if getattr(sys.stdout, "closed", True) or getattr(sys.stderr, "closed", True):
+            _open_streams()
         return killed
 
     def arm(self, nudge: Callable[[], None] | None, *, by_signal: bool) -> None:
@@ -383,6 +385,10 @@ def _capture_output(output: int) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - lives as long as the process
+    _open_streams()
+
+
+def _open_streams() -> None:
     for number, name in ((1, "stdout"), (2, "stderr")):
         text = open(number, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
         setattr(sys, name, text)

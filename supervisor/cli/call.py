@@ -42,10 +42,10 @@ class Call:
             self._settings = self.reload()
         return self._settings
 
-    def reload(self) -> Settings:
-        """Read all sources again."""
+    def reload(self, app: Mapping[str, object] | None = None) -> Settings:
+        """Read all sources again, over what the app itself names."""
         path = Path(self._config) if self._config else toml_from(os.environ)
-        return load_settings(self._flags, os.environ, path)
+        return load_settings(self._flags, os.environ, path, app)
 
     def client(self) -> Client:
         """The client; it opens the store when it is first used."""

@@ -20,12 +20,12 @@ def run(call: Call, app: str) -> int:
     Stops in order on SIGTERM or SIGINT, at once on the second; SIGHUP reads settings and app
     anew. Log lines go to stderr, as JSON when it is no terminal or with --json.
     """
-    settings = sound(call.settings)
+    sound(call.settings)
     from supervisor.node.run import run_node  # after the settings: a typo is told in 0.1 s
     from supervisor.telemetry import logs
 
     logs.configure(sys.stderr, json=True if call.as_json else None)
-    return run_node(app, settings, lambda: sound(call.reload()))
+    return run_node(app, lambda overrides: sound(call.reload(overrides)))
 
 
 def sound(settings: Settings) -> Settings:

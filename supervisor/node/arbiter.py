@@ -51,7 +51,7 @@ class Arbiter:
         self._pace = pace or Pace()
         self._closing = Closing(floor)
         self._listening = Listening(floor)
-        self._watching = Watching(floor, self._closing)
+        self._watching = Watching(floor, self._listening, self._closing)
         self._dispatching = Dispatching(floor, self._listening, self._closing, self._pace.poll_s)
         self.staffing = Staffing(floor, self._closing, app)
         self._mending = Mending(floor, own)

@@ -43,8 +43,7 @@ class Closing:
         slot.doomed = (attempt, verdict)
         slot.farewell = Farewell(phase=Phase.CAPTURE, since=now)
         if verdict.code is Code.CANCELED:
-            claim = attempt.claim
-            emit("cancel.forced", task_id=claim.task_id, attempt=claim.attempt, type=claim.type)
+            emit("cancel.forced", **attempt.named)
         self._capture(slot, attempt, verdict)
 
     def examine(self, slot: Slot, attempt: Attempt, verdict: Verdict) -> None:

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from supervisor.clock import Clock
 from supervisor.model.health import Action, Host, Limits, Pulse, Rules, Signs, Verdict
@@ -17,7 +18,7 @@ from supervisor.model.outcome import Outcome, StopMark
 from supervisor.model.record import ChildSpec, Claim, Ending
 from supervisor.model.states import REQUEUE_REASONS
 from supervisor.model.termination import Farewell
-from supervisor.node.port import Finish, Pool, Scribe
+from supervisor.node.port import Finish, Note, Pool, Scribe
 from supervisor.settings import Settings, TaskLimits, TaskOptions
 from supervisor.telemetry.metrics import Metrics
 from supervisor.worker.wire import TypeInfo
@@ -53,6 +54,12 @@ class Attempt:
     def name(self) -> str:
         """The attempt as file names and log lines show it."""
         return f"{self.claim.task_id}-{self.claim.attempt}"
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The fields that name it in an event."""
+        claim = self.claim
+        return {"task_id": claim.task_id, "attempt": claim.attempt, "type": claim.type}
 
     def limits_at(self) -> Limits:
         """Return when this attempt has used up what it was given."""
@@ -129,6 +136,7 @@ class Floor:
     metrics: Metrics
     slots: dict[str, Slot] = field(default_factory=dict)
     types: dict[str, TypeInfo] = field(default_factory=dict)
+    queues: set[str] = field(default_factory=set)
     options: dict[str, TaskOptions] = field(default_factory=dict)
     generation: int = 1
     booted_generation: int = 0
@@ -137,6 +145,7 @@ class Floor:
     host: Host = field(default_factory=Host)
     last_gap_at: float | None = None
     fatal: str = ""
+    remedy: str = ""
     rescued: str = ""
     endings: list[Ending] = field(default_factory=list)
     _wall: datetime = field(init=False)
@@ -176,6 +185,11 @@ class Floor:
             on_cpu_spin=Action(settings.on_cpu_spin),
             on_memory=Action(settings.on_memory),
         )
+
+    def note(self, attempt: Attempt, reason: str, text: str) -> None:
+        """Add a line to the attempt's audit trail."""
+        claim = attempt.claim
+        self.scribe.ask(Note(claim.task_id, claim.attempt, reason, text))
 
     def anchor(self) -> None:
         """Read both clocks together, once a turn, for `wall`."""
@@ -227,8 +241,17 @@ class Floor:
         if attempt.started_at is not None:
             self.metrics.observe("running_duration_seconds", duration_s, **labels)
         if attempt.mark is not None:
-            latency = self.clock.mono() - attempt.mark_heard_at
-            self.metrics.observe("cancel_latency_seconds", latency)
+            self._verify_gone(attempt, outcome)
+
+    def _verify_gone(self, attempt: Attempt, outcome: Outcome) -> None:
+        """Write down the last steps of a stop wish: the body has stopped, nothing of it runs."""
+        latency = self.clock.mono() - attempt.mark_heard_at
+        self.metrics.observe("cancel_latency_seconds", latency)
+        stopped = {"reported": "the body left", "taken_back": "the body had not begun"}
+        how = stopped.get(outcome.proof, "its process was ended")
+        self.note(attempt, "cancel_stopped", how)
+        gone = f"nothing of the attempt runs any more, {latency:.2f} s after the node heard"
+        self.note(attempt, "cancel_verified", gone)
 
     def flush_endings(self) -> None:
         """Hand this turn's endings to the scribe as one request."""

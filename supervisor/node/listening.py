@@ -6,6 +6,8 @@ report decides its attempt; without a report the reap does.
 
 from __future__ import annotations
 
+from typing import Any
+
 from supervisor.model import outcome as ended
 from supervisor.model.health import Code
 from supervisor.model.outcome import Outcome
@@ -78,6 +80,8 @@ class Listening:
             return  # it was ended already; the fence of the ledger would refuse it too
         attempt.started_at = message.started_ns / NS_PER_S
         attempt.output_start = message.output_start
+        if message.interrupted_by == "cancel" and attempt.mark is not None:
+            self.acknowledged(attempt, "cancel")
         finished = message.finished_ns / NS_PER_S
         self._measure(attempt, finished - attempt.started_at)
         self._floor.end(
@@ -88,6 +92,16 @@ class Listening:
             ended_at=finished,
             children=message.children,
         )
+
+    def acknowledged(self, attempt: Attempt, kind: str) -> None:
+        """The body has seen what it was asked; said once."""
+        if attempt.acknowledged:
+            return
+        attempt.acknowledged = True
+        text = f"the body has seen the {kind.replace('_', ' ')}"
+        self._floor.note(attempt, f"{kind}_acknowledged", text)
+        if kind == "cancel":
+            emit("cancel.acknowledged", **attempt.named)
 
     def _measure(self, attempt: Attempt, duration_s: float) -> None:
         kind = attempt.claim.type
@@ -163,6 +177,15 @@ class Listening:
             slot.bundle_ready = True
         floor.scribe.ask(port.AutopsyNote(captured))
         facts = captured.facts.values
+        about: dict[str, Any] = {"task_id": facts.get("task_id"), "attempt": facts.get("attempt")}
+        if captured.status == "failed":
+            emit("autopsy.failed", **about, error=captured.why)
+        else:
+            emit(
+                "autopsy.taken",
+                **about, autopsy_id=facts["name"], status=captured.status,
+                diagnosis=_headline(captured), duration_s=round(captured.ms / 1000, 3),
+            )  # fmt: skip
         if "task_id" in facts:
             text = f"{captured.status}: {_headline(captured)}"
             floor.scribe.ask(Note(facts["task_id"], facts["attempt"], "autopsy", text))

@@ -44,7 +44,7 @@ class Mending:
         if self._is_due("marks", MARKS_EVERY_S, now):
             floor.scribe.ask(port.ReadMarks())
         if self._is_due("strangers", STRANGERS_EVERY_S, now):
-            floor.pool.sweep_strangers()
+            floor.metrics.set("unreaped", floor.pool.sweep_strangers())
         if floor.types and self._is_due("orphans", floor.settings.sweep_interval, now):
             floor.scribe.ask(port.ReadOrphans())  # their retry rules come with the types
         if self._is_due("publish", PUBLISH_EVERY_S, now) and not floor.store_away:

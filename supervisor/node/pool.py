@@ -85,11 +85,17 @@ class ProcessPool:
     def boot(self, generation: int) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        program = process.start_zygote(self._app, theirs, self._node_id, alone=self._alone)
+        program = process.start_zygote(
+            self._app, theirs, self._marks(), *(["--exec"] if self._alone else [])
+        )
         theirs.close()
         nest = _Nest(generation, program, ours, self._alone)
         self._nests.append(nest)
         self._ear.listen(ours.fileno(), lambda: self._hear_nest(nest))
+
+    def _marks(self) -> dict[str, str]:
+        """Return what all that descends from our zygotes has in its environment."""
+        return {process.NODE_MARKER: self._node_id, "SUPERVISOR_STORE": self._settings.store}
 
     def birth(self, worker_id: str, generation: int) -> None:
         self._wanted.append((worker_id, generation))
@@ -173,14 +179,14 @@ class ProcessPool:
         except BlockingIOError:
             return
         except (OSError, WireBroken) as exc:
-            message = wire.BootRefused(f"the zygote's line broke: {exc}", "")
+            message = wire.BootRefused(f"the zygote's line broke: {exc}", "", "")
         match message:
             case None:
                 self._lose_nest(nest)
             case wire.Booted():
                 self._booted(nest, message)
             case wire.BootRefused():
-                self._events.append(port.AppRefused(nest.generation, message.error))
+                self._events.append(port.AppRefused(nest.generation, message.error, message.remedy))
             case wire.Born() if (worker := self._workers.get(message.worker_id)) is not None:
                 self._adopt(worker, message.pid)
             case wire.Stillborn():
@@ -323,7 +329,7 @@ class ProcessPool:
     def sweep_strangers(self) -> int:
         self._tools = [tool for tool in self._tools if tool.poll() is None]
         if any(not worker.pid for worker in self._workers.values()):
-            return 0  # one of the unknown children may be a newborn of ours
+            return 0  # one of the unknown children may be a newborn of ours: the next round
         known = {worker.pid for worker in self._workers.values() if worker.pidfd >= 0}
         known |= {nest.program.pid for nest in self._nests} | self._captures.pids()
         known |= {tool.pid for tool in self._tools}
@@ -331,8 +337,7 @@ class ProcessPool:
         for pid in strangers:
             tree.kill_descendants(pid)
             tree.send_signal(pid, signal.SIGKILL)
-            process.reap(pid)
-        return len(strangers)
+        return sum(process.reap(pid) is None for pid in strangers)
 
     def close(self) -> None:
         """End what is left; called once the arbiter has let every worker go."""

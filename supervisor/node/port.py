@@ -36,6 +36,7 @@ class AppRefused:
 
     generation: int
     error: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ class Pool(Protocol):
         """Use new settings from here on."""
 
     def sweep_strangers(self) -> int:
-        """End and reap adopted processes that belong to no worker; return how many."""
+        """End and reap adopted processes that belong to no worker; return how many stay defunct."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,20 @@ time and held by a pidfd, so that a reused number is never hit.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.errors import ConfigError
+from supervisor.errors import BootFailed, ConfigError
 from supervisor.model.record import ProcessIdentity
-from supervisor.worker import tree
+from supervisor.worker import tree, wire
 from supervisor.worker.zygote import PR_SET_CHILD_SUBREAPER, prctl
 
 NODE_MARKER = "SUPERVISOR_NODE"
@@ -140,28 +141,48 @@ def terminate(pid: int, born: int | None) -> None:
 
 
 def start_zygote(
-    app: str, line: socket.socket, node_id: str, *, alone: bool
+    app: str, line: socket.socket, marks: Mapping[str, str], *flags: str
 ) -> subprocess.Popen[bytes]:
-    """Exec a zygote, marked with our node id for all that descends from it.
+    """Exec a zygote; `marks` go into the environment of all that descends from it.
 
-    `alone` makes it one worker by itself (the exec fallback).
+    The flag --exec makes it one worker by itself, --describe only tells the app's settings.
     """
     command = [
-        sys.executable,
-        "-m",
-        "supervisor.worker.zygote",
+        *(sys.executable, "-m", "supervisor.worker.zygote"),
         f"--line={line.fileno()}",
         f"--supervisor-pid={os.getpid()}",
         f"--app={app}",
     ]
-    if alone:
-        command.append("--exec")
     return subprocess.Popen(
-        command,
+        [*command, *flags],
         stdin=subprocess.DEVNULL,
         pass_fds=[line.fileno()],
-        env={**os.environ, NODE_MARKER: node_id},
+        env={**os.environ, **marks},
         start_new_session=True,
+    )
+
+
+def describe_app(app: str) -> dict[str, object]:
+    """Import the app in a process of its own and return the settings that its App(...) names.
+
+    Raises: BootFailed with the import's own remedy.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    decoder: wire.Decoder[wire.FromZygote] = wire.Decoder(wire.FromZygote)
+    with ours:
+        with theirs:
+            program = start_zygote(app, theirs, {}, "--describe")
+        data = ours.recv(wire.PACKET_MAX_BYTES)
+        code = program.wait()
+    answer = decoder.decode(data) if data else None
+    if isinstance(answer, wire.Described):
+        found: dict[str, object] = json.loads(answer.overrides_json)
+        return found
+    if isinstance(answer, wire.BootRefused):
+        raise BootFailed(answer.error, remedy=answer.remedy)
+    raise BootFailed(
+        f"importing {app!r} ended the process with code {code}",
+        remedy=f"Run `python -c 'import {app.partition(':')[0]}'` and see what ends it.",
     )
 
 

@@ -93,9 +93,9 @@ class Reporting:
             case port.StoreGone():
                 emit("store.rescued", path=reply.rescued)
                 floor.rescued = reply.rescued
-                floor.fatal = (
-                    f"the store's file was deleted or replaced; its data was saved at "
-                    f"{reply.rescued}: put it back in place and start again"
+                floor.fatal = "the store's file was deleted or replaced"
+                floor.remedy = (
+                    f"Its data was saved at {reply.rescued}: put it back and start again."
                 )
         floor.metrics.set("store_up", float(not floor.store_away))
 

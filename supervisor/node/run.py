@@ -14,7 +14,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,13 +47,15 @@ LAST_WRITE_S = 10.0
 WATCHDOG_EVERY_S = 1.0
 
 
-def run_node(app: str, settings: Settings, reload: Callable[[], Settings]) -> int:
+def run_node(app: str, read: Callable[[Mapping[str, object]], Settings]) -> int:
     """Run a node until it is told to stop; return the exit code.
 
-    Raises: ConfigError, StoreUnavailable, BootFailed, each with its remedy.
+    `read` reads all sources of settings over those that the app itself names; it is called again
+    at SIGHUP. Raises: ConfigError, StoreUnavailable, BootFailed, each with its remedy.
     """
+    overrides = process.describe_app(app)
     with ExitStack() as stack:
-        return Node(app, settings, reload, stack).run()
+        return Node(app, read(overrides), lambda: read(overrides), stack).run()
 
 
 @dataclass(slots=True)
@@ -202,8 +204,8 @@ class Node:
         if not floor.fatal:
             return 0
         if floor.booted_generation == 0:
-            raise BootFailed(floor.fatal)
-        raise SupervisorError(floor.fatal, remedy="See the path named above.")
+            raise BootFailed(floor.fatal, remedy=floor.remedy)
+        raise SupervisorError(floor.fatal, remedy=floor.remedy)
 
 
 def notify(state: str) -> None:

@@ -159,6 +159,7 @@ class StoreScribe:
             except Exception as exc:
                 if isinstance(exc, IllegalTransition):
                     self._metrics.inc("illegal_transitions_total")
+                    emit("transition.refused", error=str(exc))
                 emit("loop.failed", step=f"scribe:{type(request).__name__}", error=repr(exc))
             self._kept.pop(0)
         return answers

@@ -73,7 +73,7 @@ class Staffing:
         self._zygote_asked = False
         emit("app.refused", app=self._app, error=event.error)
         if floor.booted_generation == 0:
-            floor.fatal = event.error
+            floor.fatal, floor.remedy = event.error, event.remedy
         elif self._zygote_lives:
             floor.generation = floor.booted_generation
 

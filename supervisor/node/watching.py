@@ -7,13 +7,13 @@ or soft limit is brought to the attempt here too, since it is the same look that
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from supervisor.model.health import GAP_S, Action, Code, Pulse, Verdict, judge
 from supervisor.model.record import Mark, Started
 from supervisor.node.closing import Closing
 from supervisor.node.floor import Attempt, Floor, Slot
-from supervisor.node.port import Begin, Note
+from supervisor.node.listening import Listening
+from supervisor.node.port import Begin
 from supervisor.telemetry.events import emit
 from supervisor.worker.vitals import Reading
 from supervisor.worker.wire import Interrupt
@@ -30,8 +30,9 @@ BEGIN_AFTER_S = 0.1
 class Watching:
     """The three probes and the judge."""
 
-    def __init__(self, floor: Floor, closing: Closing) -> None:
+    def __init__(self, floor: Floor, listening: Listening, closing: Closing) -> None:
         self._floor = floor
+        self._listening = listening
         self._closing = closing
         self._looked_at = float("-inf")
         self._due = False
@@ -47,9 +48,9 @@ class Watching:
             if slot.farewell is not None:
                 slot.farewell = slot.farewell.shifted(gap_s)
         note = f"the node's own loop stood still for {gap_s:.1f} s: all deadlines moved by it"
-        running = [a.claim for _, a in floor.attempts() if a.started_at is not None]
-        for claim in running:
-            floor.scribe.ask(Note(claim.task_id, claim.attempt, "deadlines_moved", note))
+        for _, attempt in floor.attempts():
+            if attempt.started_at is not None:
+                floor.note(attempt, "deadlines_moved", note)
         emit("loop.lagged", gap_s=round(gap_s, 2))
 
     def probe(self, now: float) -> None:
@@ -74,8 +75,8 @@ class Watching:
         if attempt.started_at is None:
             attempt.started_at = reading.started_ns / NS_PER_S
             attempt.output_start = reading.output_start
-        if reading.acknowledged_seq == attempt.seq and not attempt.acknowledged:
-            self._acknowledged(attempt, reading.acknowledged_kind)
+        if reading.acknowledged_seq == attempt.seq:
+            self._listening.acknowledged(attempt, reading.acknowledged_kind)
         self._floor.pool.trim(slot.worker_id)
         every = min(EXAMINE_EVERY_S, attempt.limits.heartbeat_interval / 2)
         if now - attempt.examined_at < every:
@@ -101,17 +102,6 @@ class Watching:
                 soft_timeout=attempt.limits.soft_timeout,
             )
         ]
-
-    def _acknowledged(self, attempt: Attempt, kind: str) -> None:
-        attempt.acknowledged = True
-        claim = attempt.claim
-        text = f"the body has seen the {kind.replace('_', ' ')}"
-        self._floor.scribe.ask(Note(claim.task_id, claim.attempt, f"{kind}_acknowledged", text))
-        if kind == "cancel":
-            emit(
-                "cancel.acknowledged",
-                task_id=claim.task_id, attempt=claim.attempt, type=claim.type,
-            )  # fmt: skip
 
     def judge(self, now: float) -> None:
         """Give every looked-at attempt its verdict, and hand those that call for it on."""
@@ -139,20 +129,14 @@ class Watching:
             self._note_verdict(attempt, verdict)
 
     def _note_verdict(self, attempt: Attempt, verdict: Verdict) -> None:
-        claim = attempt.claim
         text = f"{verdict.code} → {verdict.action}: {verdict.why}"
-        self._floor.scribe.ask(Note(claim.task_id, claim.attempt, "verdict", text))
-        task: dict[str, Any] = {
-            "task_id": claim.task_id,
-            "attempt": claim.attempt,
-            "type": claim.type,
-        }
+        self._floor.note(attempt, "verdict", text)
         if verdict.code is Code.STARVED_HOST:
-            emit("verdict.held", **task, verdict=verdict.code, why=verdict.why)
+            emit("verdict.held", **attempt.named, verdict=verdict.code, why=verdict.why)
         else:
             emit(
                 "verdict.reached",
-                **task, verdict=verdict.code, action=verdict.action, detail=verdict.why,
+                **attempt.named, verdict=verdict.code, action=verdict.action, detail=verdict.why,
             )  # fmt: skip
 
     def mark(self, marks: tuple[Mark, ...], now: float) -> None:
@@ -164,12 +148,8 @@ class Watching:
                 continue
             attempt.mark, attempt.mark_heard_at = mark, now
             attempt.acknowledged = False  # what it has seen so far was something else
-            claim = attempt.claim
-            self._floor.metrics.inc("cancel_requests_total", type=claim.type)
-            emit(
-                "cancel.requested",
-                task_id=claim.task_id, attempt=claim.attempt, type=claim.type, by=mark.by,
-            )  # fmt: skip
+            self._floor.metrics.inc("cancel_requests_total", type=attempt.claim.type)
+            emit("cancel.requested", **attempt.named, by=mark.by)
 
     def _tell(self, slot: Slot, attempt: Attempt, now: float) -> None:
         if attempt.mark is not None:
@@ -183,27 +163,25 @@ class Watching:
             attempt.soft_told = sent
 
     def _deliver(self, slot: Slot, attempt: Attempt) -> None:
-        mark, claim = attempt.mark, attempt.claim
+        mark = attempt.mark
         if mark is None:
             return
         text = f"{mark.kind} by {mark.by}: {mark.reason}"
         if self._floor.pool.send(slot.worker_id, Interrupt(attempt.seq, "cancel", text)):
             attempt.delivered = True
-            self._floor.scribe.ask(
-                Note(claim.task_id, claim.attempt, "cancel_delivered", "told to the worker")
-            )
-            emit("cancel.delivered", task_id=claim.task_id, attempt=claim.attempt, type=claim.type)
+            self._floor.note(attempt, "cancel_delivered", "told to the worker")
+            emit("cancel.delivered", **attempt.named)
 
     def next_deadline(self) -> float:
         """Return the moment at which some attempt may change its standing by time alone."""
         moments = [float("inf")]
         for slot, attempt in self._floor.attempts():
-            if attempt.started_at is None:
+            if attempt.started_at is None or slot.doomed is not None:
                 continue
             limits = attempt.limits_at()
             moments.append(limits.timeout_at)
             if not attempt.soft_told and attempt.mark is None:
                 moments.append(attempt.soft_at())
-            if limits.cancel_at is not None and slot.doomed is None:
+            if limits.cancel_at is not None:
                 moments.append(limits.cancel_at)
         return min(moments)

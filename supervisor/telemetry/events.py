@@ -80,12 +80,6 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 "pid", "task_id",
             ),
             # Tasks
-            _event(_D, "task.claimed", "A task is RUNNING and assigned.", *_TASK, "worker_id"),
-            _event(_D, "task.started", "The first line of an attempt ran.", *_TASK),
-            _event(
-                _D, "task.finished", "An attempt ended and its ending is written.",
-                *_TASK, "outcome", "reason", "duration_s",
-            ),
             _event(_I, "task.retried", "A task will run again.", *_TASK, "delay_s"),
             _event(_W, "task.died", "A task ended FAILED or TIMEOUT for good.", *_TASK, "reason"),
             _event(_E, "task.quarantined", "A task killed too many workers.", *_TASK, "crashes"),
@@ -101,7 +95,7 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             ),
             _event(
                 _E, "transition.refused", "A bug: a move outside the transition table.",
-                "task_id", "from_state", "to_state",
+                "error",
             ),
             # Judging and evidence
             _event(

@@ -161,10 +161,17 @@ class Booted(Message, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
+class Described(Message, frozen=True):
+    """The settings that the program's own App(...) names, as a JSON object."""
+
+    overrides_json: str
+
+
 class BootRefused(Message, frozen=True):
     """The app could not be imported."""
 
     error: str
+    remedy: str
     traceback: str
 
 
@@ -185,7 +192,7 @@ class Stillborn(Message, frozen=True):
 FromNode = Interrupt | ChildSubmitted
 FromWorker = Ready | Checkpoint | SubmitChild | Finished | Leaving
 Assignment = Assign | Stop
-FromZygote = Booted | BootRefused | Born | Stillborn
+FromZygote = Booted | Described | BootRefused | Born | Stillborn
 
 _encoder = msgspec.msgpack.Encoder()
 encode = _encoder.encode

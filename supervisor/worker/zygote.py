@@ -14,6 +14,7 @@ import asyncio
 import ctypes
 import gc
 import importlib
+import json
 import os
 import signal
 import socket
@@ -220,7 +221,7 @@ def _boot(reference: str, line: socket.socket) -> App:
         return load_app(reference)
     except BootFailed as exc:
         text = str(exc.facts.get("traceback", ""))
-        line.send(wire.encode(wire.BootRefused(f"{exc} {exc.remedy}".strip(), text[-8000:])))
+        line.send(wire.encode(wire.BootRefused(str(exc), exc.remedy, text[-8000:])))
         _leave(EXIT_IMPORT_FAILED)
 
 
@@ -230,6 +231,7 @@ def _main(argv: list[str] | None = None) -> int:
     parser.add_argument("--supervisor-pid", type=int, required=True)
     parser.add_argument("--app", required=True, help="MODULE:ATTRIBUTE of the App")
     parser.add_argument("--exec", action="store_true", help="become one worker, do not fork")
+    parser.add_argument("--describe", action="store_true", help="tell the App's settings and end")
     options = parser.parse_args(argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the node's to act on
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -239,6 +241,9 @@ def _main(argv: list[str] | None = None) -> int:
     line = socket.socket(fileno=options.line)
     line.set_inheritable(False)
     app = _boot(options.app, line)
+    if options.describe:
+        line.send(wire.encode(wire.Described(json.dumps(dict(app.overrides), default=str))))
+        return EXIT_OK
     if options.exec:
         return _become_worker(app, line)
     return Zygote(line, options.supervisor_pid).run(app)

@@ -161,6 +161,7 @@ class Zygote:
         try:
             middle = os.fork()
             if middle == 0:
+                os.close(read_end)
                 self._middle(app, config, plumbing, write_end)
             os.close(write_end)
             write_end = -1

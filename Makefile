@@ -20,6 +20,7 @@ help:  ## Show the targets.
 
 # What runs is what the lock file says: the package itself is installed without dependencies.
 $(VENV)/.locked: requirements.lock
+	@echo "making $(VENV) from $< (once, under a minute)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --requirement requirements.lock
 	@touch $@

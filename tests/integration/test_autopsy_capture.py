@@ -20,6 +20,7 @@ import pytest
 from autopsy import memfd
 from autopsy.bundle import Bundle, read_bundle
 from autopsy.capture import Order, capture
+from autopsy.collect import process as process_look
 from autopsy.collect import procfs, runner
 from autopsy.collect.patient import Patient
 from autopsy.collect.pyspy import Dumper
@@ -37,7 +38,7 @@ Started = Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]
 def started(
     name: str, *arguments: str, pass_fds: Sequence[int] = ()
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a stuck program and end it; it is ready (its first line was read) when it is yielded."""
+    """Run a stuck program and end it; when it is yielded it is at rest, or busy."""
     process = subprocess.Popen(
         [sys.executable, str(PROGRAMS / name), *arguments],
         stdin=subprocess.PIPE,
@@ -48,9 +49,23 @@ def started(
         try:
             assert process.stdout is not None
             assert process.stdout.readline().startswith(b"ready")
+            if name != "stuck_busy.py":
+                wait_until_asleep(process.pid)
             yield process
         finally:
             process.kill()
+
+
+def wait_until_asleep(pid: int) -> None:
+    """Wait until no thread moves: what follows "ready" takes time on a busy host."""
+    before, deadline = None, time.monotonic() + 20
+    while time.monotonic() < deadline:
+        now = [(one["tid"], one["state"], one["switches"]) for one in process_look.threads(pid)]
+        if now == before and {state for _, state, _ in now} == {"S"}:
+            return
+        before = now
+        time.sleep(0.02)
+    raise AssertionError(f"process {pid} does not come to rest: {before}")
 
 
 def run_autopsy(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

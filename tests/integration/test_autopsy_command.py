@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,9 @@ def test_a_person_examines_a_process_and_shows_the_bundle(tmp_path: Path) -> Non
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
+            asleep = Path(f"/proc/{process.pid}/wchan")
+            while asleep.read_text() != "hrtimer_nanosleep":
+                time.sleep(0.01)
             examined = run_autopsy(str(process.pid), "--out", str(out))
             as_json = run_autopsy(str(process.pid), "--json")
         finally:

@@ -24,6 +24,7 @@ _DEFAULT_BUDGET_S = 10.0
 _OVERVIEW = """\
 usage: autopsy PID [--out FILE] [--json] [--budget S]    examine a running Python process
        autopsy show BUNDLE [--json]                      print the report of a bundle
+       autopsy prune DIR [--keep-days N] [--keep-bytes N] remove bundles that are old or too many
        autopsy capture PID --out FILE [...]              capture for a supervisor: one JSON line
 
 `autopsy COMMAND --help` explains each.
@@ -66,11 +67,9 @@ def _command(arguments: list[str]) -> int:
     if arguments[0] == "--version":
         print(f"autopsy {VERSION}")
         return 0
-    if arguments[0] == "show":
-        return _show(arguments[1:])
-    if arguments[0] == "capture":
-        return _capture(arguments[1:])
-    return _examine(arguments)
+    commands = {"show": _show, "prune": _prune, "capture": _capture}
+    command = commands.get(arguments[0])
+    return command(arguments[1:]) if command is not None else _examine(arguments)
 
 
 def _examine(arguments: list[str]) -> int:
@@ -100,6 +99,28 @@ def _show(arguments: list[str]) -> int:
     whole = {**asdict(bundle.heading), "sections": bundle.sections}
     whole["statuses"] = {entry.name: entry.status for entry in bundle.entries}
     _print(whole)
+    return 0
+
+
+def _prune(arguments: list[str]) -> int:
+    from autopsy.retention import prune  # only here: a capture never removes anything
+
+    parser = _Parser(prog="autopsy prune", description="Remove bundles of a directory.")
+    parser.add_argument("directory", type=Path, help="where the bundles are")
+    parser.add_argument("--keep-days", type=float, default=14, help="default: %(default)s")
+    parser.add_argument("--keep-bytes", type=int, default=2 * 2**30, help="default: %(default)s")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    given = parser.parse_args(arguments)
+    if not given.directory.is_dir():
+        raise UsageError(f"no directory {given.directory}", remedy="Name the bundles' directory.")
+    pruned = prune(given.directory, given.keep_days, given.keep_bytes)
+    answer = {
+        "removed": [str(one.path) for one in pruned.removed],
+        "freed_bytes": pruned.freed_bytes,
+        "kept": len(pruned.kept),
+    }
+    lines = [*answer["removed"], f"{len(pruned.removed)} removed, {len(pruned.kept)} kept"]  # type: ignore[misc]
+    _print(answer if given.json else "\n".join(lines))
     return 0
 
 

@@ -149,8 +149,8 @@ def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
     elif not any(one.owns_gil) and leaf_fixed and one.switches < _GIL_WAITER_SWITCHES:
         yield _hit("busy.native", 0.85, seen, f"{where}, without the GIL in both samples")
     elif native and leaf_fixed and all(one.owns_gil):
-        yield _hit("busy.native_gil", 0.7, seen, f"stacks: {native}, the GIL held throughout")
-        yield _hit("busy.python", 0.3, seen, where, "stacks: or a one-line loop of short C calls")
+        yield _hit("busy.native_gil", 0.5, seen, f"stacks: {native}, the GIL held throughout")
+        yield _hit("busy.python", 0.45, seen, where, "stacks: or a one-line loop of short C calls")
     elif leaf_fixed and all(one.owns_gil):
         note = "stacks: a one-line loop and one long operation of the interpreter look alike"
         yield _hit("busy.python", 0.6, seen, where, note)

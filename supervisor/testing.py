@@ -282,6 +282,9 @@ class ScriptedPool:
     def output_tail(self, worker_id: str, start: int) -> str:
         return ""
 
+    def prune_bundles(self) -> None:
+        """Scripted captures leave no file."""
+
     def trim(self, worker_id: str) -> None:
         """Scripted workers print nothing."""
 

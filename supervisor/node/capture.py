@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,13 +29,21 @@ LAST_RESORT_S = 2.0
 CLOSING_S = 0.5
 
 
-@dataclass(slots=True)
-class _Wanted:
-    """A capture that is asked for and perhaps running."""
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """Who is examined: pid and start time, and where its log ring, output and dumps are kept."""
 
     worker_id: str
     pid: int
     born: int
+    kept: tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A capture that is asked for and perhaps running."""
+
+    patient: Patient
     facts: Facts
     out: Path
     deadline: float
@@ -59,11 +66,11 @@ class Captures:
         self._waiting: deque[_Wanted] = deque()
         self._running: list[_Wanted] = []
 
-    def start(self, worker_id: str, pid: int, born: int, facts: Facts, budget_s: float) -> None:
+    def start(self, patient: Patient, facts: Facts, budget_s: float) -> None:
         """Take evidence of this process; the answer comes within the budget."""
-        out = self._directory / f"{facts.values.get('name', worker_id)}.zip"
+        out = self._directory / f"{facts.values['name']}.zip"
         deadline = self._clock.mono() + budget_s
-        self._waiting.append(_Wanted(worker_id, pid, born, facts, out, deadline))
+        self._waiting.append(_Wanted(patient, facts, out, deadline))
         self.turn()
 
     def pids(self) -> set[int]:
@@ -95,11 +102,12 @@ class Captures:
         wanted.facts_only = facts_only
         wanted.killed_at = wanted.deadline if facts_only else wanted.deadline - LAST_RESORT_S
         budget = max(0.2, wanted.killed_at - now - CLOSING_S)
-        command = [
-            *(sys.executable, "-m", "autopsy", "capture", str(wanted.pid)),
-            *("--start-ticks", str(wanted.born), "--out", str(wanted.out)),
-            *("--budget", f"{budget:.2f}", "--facts", "-"),
-        ]
+        log_ring, output, dump = wanted.patient.kept
+        command = process.autopsy_command(
+            *("capture", str(wanted.patient.pid), "--start-ticks", str(wanted.patient.born)),
+            *("--out", str(wanted.out), "--budget", f"{budget:.2f}", "--facts", "-"),
+            *("--log-ring", log_ring, "--output", output, "--dump", dump),
+        )
         if facts_only:
             command.append("--facts-only")
         wanted.heard.clear()
@@ -152,24 +160,11 @@ class Captures:
         self._hear(wanted)
         code = wanted.running.returncode if wanted.running else None
         self._close(wanted)
-        try:
-            answer: dict[str, Any] = json.loads(bytes(wanted.heard))
-            captured = Captured(
-                worker_id=wanted.worker_id,
-                facts=wanted.facts,
-                path=str(answer["path"]),
-                status=str(answer["status"]),
-                diagnosis=list(answer["diagnosis"]),
-                ms=float(answer["ms"]),
-                size_bytes=int(answer["bytes"]),
-                why=_missing(answer),
-            )
-        except (ValueError, KeyError, TypeError):
-            if not wanted.facts_only:
-                self._begin(wanted, facts_only=True)
-                return
-            captured = _failed(wanted, f"the autopsy program exited with code {code}")
-        self._done(captured)
+        captured = _answered(wanted, f"the autopsy program exited with code {code}")
+        if captured.status == "failed" and not wanted.facts_only:
+            self._begin(wanted, facts_only=True)
+        else:
+            self._done(captured)
 
     def _close(self, wanted: _Wanted) -> None:
         self._running.remove(wanted)
@@ -183,10 +178,28 @@ class Captures:
                 stream.close()
 
 
+def _answered(wanted: _Wanted, otherwise: str) -> Captured:
+    """Read the line that the program printed; `otherwise` says what if there is none."""
+    try:
+        answer: dict[str, Any] = json.loads(bytes(wanted.heard))
+        return Captured(
+            worker_id=wanted.patient.worker_id,
+            facts=wanted.facts,
+            path=str(answer["path"]),
+            status=str(answer["status"]),
+            diagnosis=list(answer["diagnosis"]),
+            ms=float(answer["ms"]),
+            size_bytes=int(answer["bytes"]),
+            why=str(answer.get("reason") or _missing(answer)),
+        )
+    except (ValueError, KeyError, TypeError):
+        return _failed(wanted, otherwise)
+
+
 def _missing(answer: dict[str, Any]) -> str:
     sections: dict[str, str] = answer.get("sections", {})
     return ", ".join(f"{name}: {status}" for name, status in sections.items() if status != "ok")
 
 
 def _failed(wanted: _Wanted, why: str) -> Captured:
-    return Captured(wanted.worker_id, wanted.facts, "", "failed", [], 0.0, 0, why)
+    return Captured(wanted.patient.worker_id, wanted.facts, "", "failed", [], 0.0, 0, why)

@@ -56,6 +56,11 @@ class Lifeline:
         self._control_theirs.close()
         os.close(self._vitals_fd)
 
+    def kept(self) -> tuple[str, str, str]:
+        """Return where log ring, output and dumps can be read even if the worker is gone."""
+        own = f"/proc/{os.getpid()}/fd"
+        return f"{own}/{self._log_fd}", f"{own}/{self._output_fd}", f"{own}/{self._dump_fd}"
+
     def close(self) -> None:
         """Close everything on our side."""
         self._assign.close()

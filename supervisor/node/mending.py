@@ -20,6 +20,7 @@ STRANGERS_EVERY_S = 1.0
 COUNTS_EVERY_S = 5.0
 PUBLISH_EVERY_S = 1.0
 PUBLISH_LIMIT = 1000
+PRUNE_EVERY_S = 3600.0
 #: A worker of a dead node is gone within moments: look again soon, not at the next round.
 UNPROVEN_AGAIN_S = 0.2
 
@@ -49,6 +50,8 @@ class Mending:
             floor.scribe.ask(port.ReadOrphans())  # their retry rules come with the types
         if self._is_due("publish", PUBLISH_EVERY_S, now) and not floor.store_away:
             floor.scribe.ask(port.Publish(PUBLISH_LIMIT))
+        if self._is_due("prune", PRUNE_EVERY_S, now):
+            floor.pool.prune_bundles()
         if self._is_due("counts", COUNTS_EVERY_S, now):
             floor.scribe.ask(port.ReadCounts())
 

@@ -19,7 +19,7 @@ from supervisor.clock import Clock
 from supervisor.errors import WireBroken
 from supervisor.model.health import Host, Signs
 from supervisor.node import port, probe, process
-from supervisor.node.capture import Captures
+from supervisor.node.capture import Captures, Patient
 from supervisor.node.ear import Ear
 from supervisor.node.lifeline import Lifeline
 from supervisor.settings import Settings
@@ -294,7 +294,18 @@ class ProcessPool:
 
     def capture(self, worker_id: str, facts: port.Facts, budget_s: float) -> None:
         worker = self._workers[worker_id]
-        self._captures.start(worker_id, worker.pid, worker.born or 0, facts, budget_s)
+        patient = Patient(worker_id, worker.pid, worker.born or 0, worker.line.kept())
+        self._captures.start(patient, facts, budget_s)
+
+    def prune_bundles(self) -> None:
+        settings = self._settings
+        if Path(settings.autopsy_dir).is_dir():
+            command = process.autopsy_command(
+                *("prune", settings.autopsy_dir),
+                *("--keep-days", str(settings.autopsy_keep_days)),
+                *("--keep-bytes", str(settings.autopsy_keep_bytes)),
+            )
+            self._tools.append(process.start_tool(command))
 
     def terminate(self, worker_id: str) -> None:
         if (worker := self._workers.get(worker_id)) is not None:

@@ -162,6 +162,9 @@ class Pool(Protocol):
     def output_tail(self, worker_id: str, start: int) -> str:
         """Return the end of what the worker printed since this offset."""
 
+    def prune_bundles(self) -> None:
+        """Let bundles that are old or too many be removed, beside the loop."""
+
     def trim(self, worker_id: str) -> None:
         """Give back the memory of output that nobody will read."""
 

@@ -186,6 +186,11 @@ def describe_app(app: str) -> dict[str, object]:
     )
 
 
+def autopsy_command(*arguments: str) -> list[str]:
+    """Return the command line of the autopsy program."""
+    return [sys.executable, "-m", "autopsy", *arguments]
+
+
 def start_tool(
     arguments: Sequence[str], *, stdin: int = subprocess.DEVNULL, stdout: int = subprocess.DEVNULL
 ) -> subprocess.Popen[bytes]:

@@ -12,6 +12,7 @@ import inspect
 import json
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,16 +65,12 @@ def run_body(app: App, assign: Assign, guard: Guard) -> BodyEnd:
             value = _call(task, context, json.loads(assign.params_json), guard)
         finally:
             guard.disarm()
-    except Interruption as exc:
-        # One that nobody asked for is the body's own: CANCELED would not be true.
-        return _raised(task, exc) if guard.wish() is None else BodyEnd(how="interrupted")
-    except asyncio.CancelledError as exc:
-        if guard.wish() is not None:
-            guard.acknowledge()
-            return BodyEnd(how="interrupted")
-        return _raised(task, exc)
     except BaseException as exc:
-        return _raised(task, exc)
+        # A stop that nobody asked for is the body's own: CANCELED would not be true.
+        if guard.wish() is None or not _is_stop(exc):
+            return _raised(task, exc)
+        guard.acknowledge()
+        return BodyEnd(how="interrupted")
     return _returned(value)
 
 
@@ -99,7 +96,15 @@ def _cancel_soon(loop: asyncio.AbstractEventLoop, body: asyncio.Task[Any], guard
         guard.acknowledge()
         body.cancel()
 
-    loop.call_soon_threadsafe(deliver)
+    with suppress(RuntimeError):  # the loop was closed meanwhile: the body is over
+        loop.call_soon_threadsafe(deliver)
+
+
+def _is_stop(exc: BaseException) -> bool:
+    """Say whether a body left because it was told to; a TaskGroup wraps what its tasks raise."""
+    if issubclass(type(exc), BaseExceptionGroup):
+        return all(_is_stop(one) for one in exc.exceptions)  # type: ignore[attr-defined]
+    return issubclass(type(exc), Interruption | asyncio.CancelledError)
 
 
 def _returned(value: Any) -> BodyEnd:

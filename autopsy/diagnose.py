@@ -246,7 +246,10 @@ def _nobody_can_wake(
 ) -> Iterator[Diagnosis]:
     note = f"process, movement: all {len(parked)} threads wait without a timeout and none moved"
     if any(one.within("_shutdown", file="threading", depth=3) for one in parked if one.main):
-        yield _hit("exit.hung_shutdown", 0.93, note, *lines)
+        deadlocked = sum(kind == "lock" for kind in kinds.values()) >= 2
+        if deadlocked:  # the cause; that the main thread cannot leave is its effect
+            yield _hit("deadlock.in_process", 0.9, note, *lines)
+        yield _hit("exit.hung_shutdown", 0.5 if deadlocked else 0.93, note, *lines)
     elif any(_waits_for_its_own_pool(one) for one in parked):
         pool = "stacks: a thread of a pool waits for that pool"
         yield _hit("deadlock.in_process", 0.9, note, pool, *lines)

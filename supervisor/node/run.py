@@ -21,7 +21,7 @@ from pathlib import Path
 
 from supervisor import __version__
 from supervisor.clock import Clock, SystemClock
-from supervisor.errors import BootFailed, ConfigError, SupervisorError
+from supervisor.errors import BootFailed, ConfigError, QueueUnavailable, SupervisorError
 from supervisor.model.record import NodeRecord
 from supervisor.node import process
 from supervisor.node.arbiter import Arbiter
@@ -108,8 +108,7 @@ class Node:
         reloader = _Reloader(reload, floor)
         self._arbiter = reloader.arbiter = Arbiter(floor, own, app, reloader)
         self._floor = floor
-        self._bell = stack.enter_context(Listener(settings.store))
-        self._ear.listen(self._bell.fileno(), self._rung)
+        self._listen_to_bell(settings.store, stack)
         self._endpoint = Endpoint(settings.metrics_listen, self._metrics, self._health)
         stack.callback(self._endpoint.close)
         self._record = NodeRecord(
@@ -124,8 +123,8 @@ class Node:
     def run(self) -> int:
         """Turn until told to stop and nothing is left."""
         began = self._clock.mono()
-        self._take_over(self._store)
         self._ear.catch(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        self._take_over(self._store)
         self._scribe.start()
         self._arbiter.staffing.boot()
         settings = self._floor.settings
@@ -162,8 +161,13 @@ class Node:
     def _is_loaded(self) -> bool:
         return any(len(slot.attempts) > 1 for slot in self._floor.slots.values())
 
-    def _rung(self) -> None:
-        self._arbiter.ring(self._bell.heard())
+    def _listen_to_bell(self, store: str, stack: ExitStack) -> None:
+        try:
+            bell = stack.enter_context(Listener(store))
+        except QueueUnavailable as exc:
+            emit("bell.absent", error=str(exc))  # the poll finds the work, a little later
+            return
+        self._ear.listen(bell.fileno(), lambda: self._arbiter.ring(bell.heard()))
 
     def _health(self) -> Health:
         return self._arbiter.health

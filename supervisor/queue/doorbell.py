@@ -127,10 +127,12 @@ def _name(store_url: str) -> str:
 
 
 def _places() -> list[Path]:
-    # Both, because the one who rings may run without XDG_RUNTIME_DIR (cron, sudo).
-    own = Path(tempfile.gettempdir()) / f"task-supervisor-{os.getuid()}"
+    # All, because the one who rings may run without XDG_RUNTIME_DIR (cron, sudo) or with another
+    # TMPDIR; the last one is short enough for a socket's 108 bytes whatever the others say.
+    own = f"task-supervisor-{os.getuid()}"
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return [Path(runtime), own] if runtime else [own]
+    places = [Path(runtime)] if runtime else []
+    return list(dict.fromkeys([*places, Path(tempfile.gettempdir()) / own, Path("/tmp") / own]))  # noqa: S108 - a directory of our own, checked to be private
 
 
 def _bind(made: socket.socket, store_url: str) -> Path:

@@ -119,11 +119,12 @@ class Store:
         while True:
             try:
                 cursor.execute("BEGIN IMMEDIATE")
-                return
             except sqlite3.OperationalError as error:
                 busy = (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
                 if not busy or self._clock.mono() >= give_up:
                     raise
+            else:
+                return
             self._clock.sleep(random.uniform(*RETRY_PAUSE_S))
 
     def inode_changed(self) -> bool:

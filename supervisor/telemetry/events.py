@@ -43,6 +43,10 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             ),
             _event(_I, "node.stopping", "A node takes no more tasks and drains.", "reason"),
             _event(_I, "node.stopped", "A node has stopped.", "duration_s", "left_behind"),
+            _event(
+                _W, "bell.absent", "No address for the wake socket; new work is found by polling.",
+                "error",
+            ),
             _event(_I, "signal.received", "A signal reached the node.", "signal"),
             _event(_I, "settings.reloaded", "New settings are in force.", "changed"),
             _event(_E, "settings.refused", "New settings were wrong; the old ones hold.", "error"),

@@ -165,7 +165,7 @@ class Node:
         try:
             bell = stack.enter_context(Listener(store))
         except QueueUnavailable as exc:
-            emit("bell.absent", error=str(exc))  # the poll finds the work, a little later
+            emit("bell.refused", error=str(exc))  # the poll finds the work, a little later
             return
         self._ear.listen(bell.fileno(), lambda: self._arbiter.ring(bell.heard()))
 

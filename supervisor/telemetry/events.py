@@ -44,7 +44,7 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             _event(_I, "node.stopping", "A node takes no more tasks and drains.", "reason"),
             _event(_I, "node.stopped", "A node has stopped.", "duration_s", "left_behind"),
             _event(
-                _W, "bell.absent", "No address for the wake socket; new work is found by polling.",
+                _W, "bell.refused", "No address for the wake socket; new work is found by polling.",
                 "error",
             ),
             _event(_I, "signal.received", "A signal reached the node.", "signal"),

@@ -23,6 +23,7 @@ from supervisor.settings import Settings, TaskLimits, TaskOptions
 from supervisor.telemetry.metrics import Metrics
 from supervisor.worker.wire import TypeInfo
 
+NS_PER_S = 1_000_000_000
 #: Looks kept for the autopsy: what the probes saw lately.
 LOOKS_KEPT = 60
 
@@ -198,6 +199,13 @@ class Floor:
     def wall(self, mono: float) -> datetime:
         """Return the wall-clock time of a monotonic moment."""
         return self._wall + timedelta(seconds=mono - self._mono)
+
+    def begin(self, attempt: Attempt, started_ns: int, output_start: int) -> None:
+        """Note that its first line has run, however that became known; said more than once."""
+        if attempt.started_at is None:
+            attempt.started_at = started_ns / NS_PER_S
+            attempt.output_start = output_start
+            self.metrics.inc("tasks_started_total", type=attempt.claim.type)
 
     def end(
         self,

@@ -18,7 +18,6 @@ from supervisor.node.floor import Attempt, Floor, Slot
 from supervisor.node.port import Note
 from supervisor.telemetry.events import emit
 from supervisor.worker import wire
-from supervisor.worker.vitals import Reading
 
 NS_PER_S = 1_000_000_000
 
@@ -78,12 +77,11 @@ class Listening:
         attempt = slot.attempts.get(message.seq)
         if attempt is None:
             return  # it was ended already; the fence of the ledger would refuse it too
-        attempt.started_at = message.started_ns / NS_PER_S
-        attempt.output_start = message.output_start
+        self._floor.begin(attempt, message.started_ns, message.output_start)
         if message.interrupted_by == "cancel" and attempt.mark is not None:
             self.acknowledged(attempt, "cancel")
         finished = message.finished_ns / NS_PER_S
-        self._measure(attempt, finished - attempt.started_at)
+        self._measure(attempt, (message.finished_ns - message.started_ns) / NS_PER_S)
         self._floor.end(
             slot,
             attempt,
@@ -107,7 +105,6 @@ class Listening:
         kind = attempt.claim.type
         mean = self.durations.get(kind)
         self.durations[kind] = duration_s if mean is None else mean + 0.2 * (duration_s - mean)
-        self._floor.metrics.inc("tasks_started_total", type=kind)
 
     def _outcome(self, attempt: Attempt, message: wire.Finished, finished: float) -> Outcome:
         late = finished - attempt.limits_at().timeout_at
@@ -138,7 +135,7 @@ class Listening:
             if attempt.seq in unread or exit.last.last_seq < attempt.seq:
                 floor.end(slot, attempt, ended.never_started(f"its worker {exit.how}"))
                 continue
-            self._learn_start(attempt, exit.last)
+            floor.begin(attempt, exit.last.started_ns, exit.last.output_start)
             usage = {"max_rss_bytes": float(exit.max_rss_bytes)}
             floor.end(slot, attempt, self._outcome_of_death(slot, attempt, exit), usage=usage)
         del floor.slots[slot.worker_id]
@@ -148,12 +145,6 @@ class Listening:
         reason = _exit_reason(slot, exit)
         floor.metrics.inc("worker_exits_total", reason=reason)
         emit("worker.exited", worker_id=slot.worker_id, pid=slot.pid, exit=exit.how, reason=reason)
-
-    def _learn_start(self, attempt: Attempt, last: Reading) -> None:
-        if attempt.started_at is None:
-            attempt.started_at = last.started_ns / NS_PER_S
-            attempt.output_start = last.output_start
-            self._floor.metrics.inc("tasks_started_total", type=attempt.claim.type)
 
     def _outcome_of_death(self, slot: Slot, attempt: Attempt, exit: port.Exited) -> Outcome:
         farewell = slot.farewell

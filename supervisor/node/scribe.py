@@ -305,6 +305,6 @@ class StoreScribe:
             return
         stamp = self._clock.now().strftime("%Y%m%dT%H%M%S%f")
         target = Path(f"{self._store.path}.{stamp}.rescued")
-        self._store.rescue(target)
+        saved = self._store.rescue(target)
         self._gone = True
-        self._post([port.StoreGone(str(target))])
+        self._post([port.StoreGone(str(saved))])

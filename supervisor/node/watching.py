@@ -18,7 +18,6 @@ from supervisor.telemetry.events import emit
 from supervisor.worker.vitals import Reading
 from supervisor.worker.wire import Interrupt
 
-NS_PER_S = 1_000_000_000
 #: Vital signs are read this often at most (they cost no system call).
 LOOK_EVERY_S = 0.02
 #: The kernel's files are read this often per attempt at most.
@@ -73,8 +72,7 @@ class Watching:
 
     def _look(self, slot: Slot, attempt: Attempt, reading: Reading, now: float) -> None:
         if attempt.started_at is None:
-            attempt.started_at = reading.started_ns / NS_PER_S
-            attempt.output_start = reading.output_start
+            self._floor.begin(attempt, reading.started_ns, reading.output_start)
         if reading.acknowledged_seq == attempt.seq:
             self._listening.acknowledged(attempt, reading.acknowledged_kind)
         self._floor.pool.trim(slot.worker_id)

@@ -141,10 +141,19 @@ class Store:
         is never overwritten. Raises: StoreUnavailable.
         """
         path = _new_file(target)
-        with plain_errors(path), closing(sqlite3.connect(path)) as copy:
-            driver: Any = self._keeper.driver_connection
-            driver.backup(copy)
+        try:
+            with plain_errors(path), closing(sqlite3.connect(path)) as copy:
+                driver: Any = self._keeper.driver_connection
+                driver.backup(copy)
+        except BaseException:
+            path.unlink()  # a caller that tries again would fill the directory with empty files
+            raise
         return path
+
+    def hold(self) -> None:
+        """Let the connection kept for a rescue open the log too, while its file is still there."""
+        with plain_errors(self.path):
+            self._keeper.cursor().execute("SELECT count(*) FROM sqlite_master").fetchall()
 
     def close(self) -> None:
         """Close every connection."""
@@ -172,6 +181,7 @@ def open_store(url: str, *, create: bool, clock: Clock | None = None) -> Store:
     store = Store(path, clock or SystemClock())
     try:
         _check_schema(store, create=create)
+        store.hold()
     except BaseException:
         store.close()
         raise

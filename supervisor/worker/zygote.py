@@ -260,7 +260,6 @@ def _become_worker(app: App, line: socket.socket) -> int:
     decoder: wire.Decoder[wire.Birth] = wire.Decoder(wire.Birth)
     config = decoder.decode(data).config
     line.close()
-    os.setsid()
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     return be_worker(app, config, Plumbing(*fds))
 

@@ -74,6 +74,8 @@ class ProcessPool:
         self._workers: dict[str, _Worker] = {}
         self._nests: list[_Nest] = []
         self._alone = settings.spawn == "exec"
+        self._obstacles: tuple[str, ...] = ()
+        self._announced = 0
         self._wanted: deque[tuple[str, int]] = deque()
         self._tools: list[subprocess.Popen[bytes]] = []
         self._buffer = bytearray(wire.READ_BYTES)
@@ -195,15 +197,18 @@ class ProcessPool:
     def _booted(self, nest: _Nest, message: wire.Booted) -> None:
         if message.obstacles and not self._alone:
             self._alone = True  # forking from here would not be safe: exec every worker instead
+            self._obstacles = message.obstacles
             self._close_nest(nest)
             self.boot(nest.generation)
             return
         nest.booted = True
         for old in [n for n in self._nests if n.generation < nest.generation]:
             self._close_nest(old)
-        self._events.append(
-            port.AppBooted(nest.generation, message.types, message.obstacles, message.warnings)
-        )
+        if nest.generation > self._announced:  # every exec'ed worker imports the app: say it once
+            self._announced = nest.generation
+            self._events.append(
+                port.AppBooted(nest.generation, message.types, self._obstacles, message.warnings)
+            )
         self._serve_births()
 
     def _lose_nest(self, nest: _Nest) -> None:

@@ -13,7 +13,6 @@ from supervisor.node.closing import Closing
 from supervisor.node.floor import Floor, Slot
 from supervisor.settings import TaskOptions
 from supervisor.telemetry.events import emit
-from supervisor.worker.wire import TypeInfo
 
 #: A worker that survives SIGKILL this long (uninterruptible wait) no longer counts as capacity.
 LOST_AFTER_S = 5.0
@@ -58,7 +57,7 @@ class Staffing:
             self._reason = "reload"
         floor.booted_generation = event.generation
         floor.types = {info.name: info for info in event.types}
-        floor.options = {info.name: _options(info) for info in event.types}
+        floor.options = {info.name: TaskOptions(**info.options) for info in event.types}  # type: ignore[arg-type]
         floor.metrics.allow("type", floor.types)
         emit("app.booted", app=self._app, types=sorted(floor.types))
         if event.obstacles:
@@ -166,7 +165,3 @@ class Staffing:
     def halted(self) -> bool:
         """Whether births wait because too many workers died early."""
         return self._halted
-
-
-def _options(info: TypeInfo) -> TaskOptions:
-    return TaskOptions(**{name: getattr(info, name) for name in info.__struct_fields__[1:]})

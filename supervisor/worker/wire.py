@@ -135,22 +135,10 @@ class Birth(Message, frozen=True):
 
 
 class TypeInfo(msgspec.Struct, frozen=True):
-    """What the node must know of a task type of the user's app; None means not said there."""
+    """What the node must know of a task type of the user's app: the options it was given."""
 
     name: str
-    queue: str | None = None
-    timeout: float | None = None
-    soft_timeout: float | None = None
-    max_retries: int | None = None
-    retry_base: float | None = None
-    retry_max: float | None = None
-    max_crashes: int | None = None
-    progress_timeout: float | None = None
-    cancel_grace: float | None = None
-    memory_limit_bytes: int | None = None
-    heartbeat_interval: float | None = None
-    heartbeat_misses: int | None = None
-    cpu_spin_after: float | None = None
+    options: dict[str, str | float | int] = {}
 
 
 class Booted(Message, frozen=True):

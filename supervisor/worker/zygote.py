@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from supervisor.clock import SystemClock
 from supervisor.errors import BootFailed
+from supervisor.settings import SCOPED, TaskOptions
 from supervisor.worker import wire
 from supervisor.worker.main import (
     EXIT_BOOT_FAILED,
@@ -82,11 +83,14 @@ def load_app(reference: str) -> App:
 
 def describe_types(app: App) -> tuple[wire.TypeInfo, ...]:
     """Return what the node must know of each task type."""
-    fields = [f for f in wire.TypeInfo.__struct_fields__ if f != "name"]
     return tuple(
-        wire.TypeInfo(name=name, **{f: getattr(task.options, f) for f in fields})
-        for name, task in app.types.items()
+        wire.TypeInfo(name=name, options=_given(task.options)) for name, task in app.types.items()
     )
+
+
+def _given(options: TaskOptions) -> dict[str, str | float | int]:
+    values = {name: getattr(options, name) for name in ("queue", *SCOPED)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def fork_obstacles() -> tuple[tuple[str, ...], tuple[str, ...]]:

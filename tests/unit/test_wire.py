@@ -37,6 +37,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         fields = typing.get_type_hints(hint)
         return st.builds(hint, **{name: values_of(fields[name]) for name in hint.__struct_fields__})
     args = get_args(hint)
+    if typing.get_origin(hint) is dict:
+        return st.dictionaries(values_of(args[0]), values_of(args[1]), max_size=4)
     if args[-1] is Ellipsis:
         return st.lists(values_of(args[0]), max_size=2).map(tuple)
     return st.one_of([values_of(arg) for arg in args])
@@ -121,7 +123,7 @@ def torn(message: Message, at: int) -> bytes:
 
 
 class TestJunk:
-    @settings(deadline=None, max_examples=150)
+    @settings(deadline=None, max_examples=100)
     @given(st.binary(max_size=40) | st.builds(torn, values_of(wire.FromWorker), st.integers(0, 99)))
     def test_any_bytes_are_a_message_or_broken(self, data: bytes) -> None:
         decoder: Decoder[Any] = Decoder(wire.FromWorker)

@@ -338,7 +338,7 @@ hosts = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 @given(pulses, rule_sets, limit_sets, hosts, seconds)
 def test_the_same_sight_gives_the_same_verdict(
     seen: Pulse, rules: Rules, limits: Limits, host: Host, now: float
@@ -351,7 +351,7 @@ def test_the_same_sight_gives_the_same_verdict(
         assert not (held and first.action is Action.KILL)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=50)
 @given(signs, rule_sets, hosts, st.lists(st.floats(0, 0.999), max_size=8), seconds)
 def test_what_beats_and_advances_within_its_limits_is_never_killed(
     first: Signs, rules: Rules, host: Host, shares: list[float], cpu_s: float

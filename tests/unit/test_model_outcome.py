@@ -264,7 +264,7 @@ class TestWish:
         assert not stopped.quarantined
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=60)
 @given(facts, outcomes, policies, chances)
 def test_every_settlement_keeps_the_rules(
     known: TaskFacts, outcome: Outcome, policy: RetryPolicy, chance: float
@@ -285,7 +285,7 @@ def test_every_settlement_keeps_the_rules(
     assert result.retry_count <= max(policy.max_retries, known.retry_count)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=60)
 @given(facts, outcomes, policies, chances)
 def test_every_settlement_obeys_whoever_asked(
     known: TaskFacts, outcome: Outcome, policy: RetryPolicy, chance: float
@@ -335,7 +335,7 @@ class TestCut:
         text = "H" * 100 + "m" * 1000 + "T" * 100
         assert cut(text, 240) == "H" * 100 + "\n… 1000 characters cut …\n" + "T" * 100
 
-    @settings(deadline=None)
+    @settings(deadline=None, max_examples=40)
     @given(st.text(min_size=1, max_size=300), st.integers(1, 60), st.integers(0, 400))
     def test_it_keeps_the_ends_within_the_limit(self, piece: str, times: int, limit: int) -> None:
         text = piece * times

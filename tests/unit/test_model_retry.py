@@ -44,7 +44,7 @@ def test_a_maximum_below_the_base_wins() -> None:
     assert backoff_s(RetryPolicy(base_s=10, max_s=4), 0, 0.0) == 4
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(policies, st.integers(0, 10**9), chances)
 def test_every_delay_is_the_formula_within_its_jitter(
     policy: RetryPolicy, used: int, chance: float
@@ -56,7 +56,7 @@ def test_every_delay_is_the_formula_within_its_jitter(
     assert delay == pytest.approx(plain * (1 + 0.2 * chance))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(policies, st.integers(0, 200), chances)
 def test_a_later_retry_never_waits_less(policy: RetryPolicy, used: int, chance: float) -> None:
     assert backoff_s(policy, used, chance) <= backoff_s(policy, used + 1, chance)

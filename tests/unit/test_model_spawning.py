@@ -63,7 +63,7 @@ class TestIntensity:
         strict = Intensity(deaths=0, window_s=1.0)
         assert strict.died(0.1, 5.0).is_halted(5.0)
 
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=30)
     @given(st.lists(st.tuples(st.floats(0, 30), st.floats(0, 20)), max_size=40))
     def test_it_stays_bounded(self, lives: list[tuple[float, float]]) -> None:
         intensity, now = Intensity(), 0.0
@@ -95,7 +95,7 @@ class TestLookAhead:
     def test_places_by_the_slowest_type(self, durations: list[float], places: int) -> None:
         assert look_ahead(durations) == places
 
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=30)
     @given(st.lists(st.floats(0, 1e6), max_size=5))
     def test_its_bounds(self, durations: list[float]) -> None:
         places = look_ahead(durations)

@@ -123,7 +123,7 @@ def test_a_clock_behind_the_start_is_no_negative_time() -> None:
     assert begin().enter(Phase.RELEASE, 99.0).spent == ((Phase.DRAIN, 0.0),)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     st.sampled_from(ORDER),
     st.lists(st.tuples(st.floats(0, 40), st.booleans(), st.booleans()), max_size=20),

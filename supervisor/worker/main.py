@@ -64,6 +64,8 @@ _WATCHED = (
     signal.SIGPIPE,
     INTERRUPT,
 )
+#: signal.getsignal without its round trip through an enum: this runs eight times per attempt.
+_handler_of = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
 _KINDS: dict[str, type[Interruption]] = {
     "cancel": TaskCanceled,
     "soft_timeout": SoftTimeout,
@@ -120,13 +122,14 @@ class Worker:
         self._output_start = 0
         self._first_rss = 0
         self._baseline: dict[int, object] = {}
-        self._threads = 0
+        self._threads = self._fds = 0
 
     def run(self) -> int:
         """Serve assignments until told to stop, recycled or interrupted; return the exit code."""
         self._settle_in()
         threading.Thread(target=self._pulse, name="supervisor-pulse", daemon=True).start()
         self._threads = threading.active_count()
+        self._fds = _open_fds()
         self._say(wire.Ready(self._pid, tree.start_ticks(self._pid) or 0))
         why = self._serve()
         self._say(wire.Leaving(why))
@@ -139,7 +142,7 @@ class Worker:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(INTERRUPT, self._on_interrupt)
-        self._baseline = {number: signal.getsignal(number) for number in _WATCHED}
+        self._baseline = {number: _handler_of(number) for number in _WATCHED}
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         self.temp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.temp_dir)
@@ -183,7 +186,6 @@ class Worker:
         self._acknowledged = ""
         self._on_success.clear()
         os.environ["SUPERVISOR_ATTEMPT"] = f"{assign.task_id}:{assign.attempt}"
-        fds = _open_fds()
         started = mono_ns()
         self._seq = assign.seq
         self._output_start = os.fstat(self._output_fd).st_size
@@ -197,7 +199,8 @@ class Worker:
         self._finished += 1
         finished = mono_ns()
         killed = self._clean_up()
-        cost = _Cost(time.process_time() - cpu, _open_fds() - fds, killed)
+        before, self._fds = self._fds, _open_fds()
+        cost = _Cost(time.process_time() - cpu, self._fds - before, killed)
         self._say(self._report(assign, end, started, finished, cost))
 
     def _report(
@@ -230,20 +233,26 @@ class Worker:
             killed = tree.kill_descendants(self._pid)
             tree.reap_all()
         for number, handler in self._baseline.items():
-            if signal.getsignal(number) is not handler:
+            if _handler_of(number) != handler:
                 signal.signal(number, handler)  # type: ignore[arg-type]
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        with suppress(FileNotFoundError):
-            if os.listdir(self.temp_dir):
-                shutil.rmtree(self.temp_dir, ignore_errors=True)
-        self.temp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._empty_temp_dir()
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):  # a body may have closed it
                 stream.flush()
         if getattr(sys.stdout, "closed", True) or getattr(sys.stderr, "closed", True):
             _open_streams()
         return killed
+
+    def _empty_temp_dir(self) -> None:
+        try:
+            used = bool(os.listdir(self.temp_dir))
+        except FileNotFoundError:
+            used = True
+        if used:
+            shutil.rmtree(self.temp_dir, ignore_errors=True)
+            self.temp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def arm(self, nudge: Callable[[], None] | None, *, by_signal: bool) -> None:
         """The body begins: interrupts may land, by signal or through `nudge` (async bodies)."""

@@ -8,6 +8,7 @@ import ctypes
 import logging
 import multiprocessing
 import os
+import random
 import re
 import signal
 import subprocess
@@ -513,6 +514,12 @@ def quick_or_slow(ctx, s: float = 0.0, path: str | None = None):
         mark(path, f"{ctx.task_id} {os.getpid()}")
     time.sleep(s)
     return os.getpid()
+
+
+@app.task()
+def draw(ctx):
+    time.sleep(0.05)
+    return [os.getpid(), random.random()]
 
 
 def types() -> dict[str, Task]:

@@ -107,6 +107,7 @@ class Reporting:
         self._reported_at = now
         metrics = self._floor.metrics
         metrics.set("loop_last_tick_timestamp_seconds", self._floor.clock.now().timestamp())
+        metrics.set("store_up", float(not self._floor.store_away))
         for state, number in self._workers().items():
             metrics.set("workers", number, state=state)
         for kind in ("stalled", "heartbeat_lost"):

@@ -98,9 +98,7 @@ def test_metrics_agree_with_the_rows(start_node: Start, tmp_path: Path) -> None:
     assert family(node, "supervisor_loop_errors_total") == {}
     assert family(node, "supervisor_illegal_transitions_total") == {}
     assert family(node, "supervisor_label_values_dropped_total") == {}
-    text = node.get("/metrics")[1]
-    assert "task_0" not in text, "no id is a label"
-    assert len(text) < 60_000
+    assert "task_0" not in node.get("/metrics")[1], "no id is a label"
     running.cancel(by="anna", reason="over")
     running.wait(5)
 

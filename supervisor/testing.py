@@ -321,6 +321,7 @@ class MemoryScribe:
         self._later: list[tuple[datetime, str]] = []  # a heap
         self.refused = 0
         self.autopsies: list[port.Captured] = []
+        self.endings: list[Ending] = []
         self.asked: Counter[str] = Counter()
 
     def submit(self, specs: Iterable[TaskSpec]) -> list[str]:
@@ -354,6 +355,7 @@ class MemoryScribe:
             case port.ClaimFor():
                 self._claim(request)
             case port.Finish():
+                self.endings += request.endings
                 results = [(ending, self._finish(ending)) for ending in request.endings]
                 self._replies.append(port.EndingsWritten(results))
             case port.ReadMarks():

@@ -19,6 +19,7 @@ from supervisor.model.states import REQUEUE_REASONS, Reason, State
 
 ERROR_TEXT_MAX = 16 * 1024
 TRACEBACK_MAX = 64 * 1024
+LATE_RESULT_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,16 @@ def killed(state: State, reason: Reason, why: str, *, verdict: str | None = None
         proof="exited",
         effects_unknown=True,
         verdict=verdict,
+    )
+
+
+def too_late(by_s: float, result_json: str) -> Outcome:
+    """The body returned after its hard limit, before it was killed: the result does not count."""
+    return Outcome(
+        state=State.TIMEOUT,
+        reason=Reason.TIMEOUT,
+        error=f"returned {by_s:.2f} s after its time limit: the late result was discarded",
+        detail=f"late result: {cut(result_json, LATE_RESULT_MAX)}",
     )
 
 

@@ -109,8 +109,13 @@ class Listening:
     def _outcome(self, attempt: Attempt, message: wire.Finished, finished: float) -> Outcome:
         late = finished - attempt.limits_at().timeout_at
         if late > 0 and attempt.mark is None and message.how == "returned":
-            why = f"returned {late:.2f} s after its time limit: the late result was discarded"
-            return ended.killed(State.TIMEOUT, Reason.TIMEOUT, why)
+            self._floor.metrics.inc("late_results_total", type=attempt.claim.type)
+            why = f"returned {late:.2f} s after its time limit"
+            emit(
+                "result.discarded",
+                task_id=attempt.claim.task_id, attempt=attempt.claim.attempt, why=why,
+            )  # fmt: skip
+            return ended.too_late(late, message.result_json or "null")
         match message.how:
             case "returned":
                 over = finished > attempt.soft_at()

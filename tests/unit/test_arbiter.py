@@ -28,6 +28,7 @@ SCRIPTS = {
     "silent": Script(runs_s=math.inf, beats=False, hears=False),
     "stopped": Script(runs_s=math.inf, beats=False, hears=False, proc_state="T"),
     "hopeless": Script(runs_s=math.inf, progress_every_s=1.0, hears=False),
+    "late": Script(runs_s=11.0, hears=False),
     "polite": Script(runs_s=math.inf, progress_every_s=1.0),
     "raises": Script(runs_s=1.0, raises=True),
     "crashes": Script(runs_s=1.0, dies=True),
@@ -120,6 +121,17 @@ def test_a_hard_timeout_takes_evidence_before_it_kills() -> None:
     calls = [call for call, _ in house.pool.calls]
     assert calls == ["interrupt", "capture", "kill"]
     assert [captured.facts.values["verdict"] for captured in house.scribe.autopsies] == ["timeout"]
+
+
+def test_a_result_that_comes_after_the_hard_limit_is_discarded_and_shown() -> None:
+    house = House(max_retries=0)
+    house.pool.capture_s = 3.0  # the body returns while the evidence is taken
+    task = house.run("late", timeout=10.0)
+    house.live(14)
+    assert house.moves(task) == [CLAIMED, (State.RUNNING, State.TIMEOUT, "timeout")]
+    ending = house.scribe.endings[-1].outcome
+    assert ending.error == "returned 1.00 s after its time limit: the late result was discarded"
+    assert (ending.detail, ending.effects_unknown) == ("late result: null", False)
 
 
 def test_a_soft_timeout_that_is_heard_needs_no_kill() -> None:

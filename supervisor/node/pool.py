@@ -28,6 +28,8 @@ from supervisor.worker.vitals import Reading
 
 #: A worker that has not said Ready by then is given up.
 BIRTH_S = 10.0
+#: Births asked of a zygote and not yet answered: its line holds no more than a few hundred.
+BIRTHS_AT_ONCE = 16
 #: Pressure files are read this often.
 HOST_EVERY_S = 1.0
 
@@ -104,13 +106,16 @@ class ProcessPool:
         self._serve_births()
 
     def _serve_births(self) -> None:
-        while self._wanted:
+        while self._wanted and self._unborn() < BIRTHS_AT_ONCE:
             worker_id, generation = self._wanted[0]
             nest = self._nest_for(generation)
             if nest is None:
                 return
             self._wanted.popleft()
             self._ask_birth(nest, worker_id)
+
+    def _unborn(self) -> int:
+        return sum(not worker.pid for worker in self._workers.values())
 
     def _nest_for(self, generation: int) -> _Nest | None:
         mine = [nest for nest in self._nests if nest.generation == generation and not nest.used]
@@ -154,6 +159,7 @@ class ProcessPool:
         worker.pid = pid
         worker.born = tree.start_ticks(pid)
         self._events.append(port.Born(worker.worker_id, pid))
+        self._serve_births()
         self._ear.listen(worker.line.control.fileno(), lambda: self._hear_worker(worker))
         worker.pidfd = os.pidfd_open(pid)
         self._ear.listen(worker.pidfd, lambda: self._collect(worker))
@@ -344,7 +350,7 @@ class ProcessPool:
 
     def sweep_strangers(self) -> int:
         self._tools = [tool for tool in self._tools if tool.poll() is None]
-        if any(not worker.pid for worker in self._workers.values()):
+        if self._unborn():
             return 0  # one of the unknown children may be a newborn of ours: the next round
         known = {worker.pid for worker in self._workers.values() if worker.pidfd >= 0}
         known |= {nest.program.pid for nest in self._nests} | self._captures.pids()

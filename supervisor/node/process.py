@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from pathlib import Path
 from supervisor.errors import BootFailed, ConfigError
 from supervisor.model.record import ProcessIdentity
 from supervisor.worker import tree, wire
-from supervisor.worker.zygote import PR_SET_CHILD_SUBREAPER, prctl
+from supervisor.worker.zygote import DESCRIPTOR_LIMIT, PR_SET_CHILD_SUBREAPER, prctl
 
 NODE_MARKER = "SUPERVISOR_NODE"
 _SO_SNDBUFFORCE = 32  # socket(7); needs CAP_NET_ADMIN, the plain option is the fallback
@@ -34,6 +35,16 @@ def become_reaper() -> None:
     """Take in every orphan below, and make sure that exit statuses are kept for us."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an inherited SIG_IGN would lose them
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def raise_descriptor_limit() -> None:
+    """Allow ourselves as many descriptors as the hard limit does: each worker costs seven.
+
+    The old soft limit is left in the environment, where a zygote finds it and takes it back.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.environ.setdefault(DESCRIPTOR_LIMIT, str(soft))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def boot_id() -> str:

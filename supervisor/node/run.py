@@ -86,6 +86,7 @@ class Node:
         self, app: str, settings: Settings, reload: Callable[[], Settings], stack: ExitStack
     ) -> None:
         process.become_reaper()
+        process.raise_descriptor_limit()
         sys.setswitchinterval(SWITCH_S)
         self._clock: Clock = SystemClock()
         self._store = open_store(settings.store, create=True, clock=self._clock)

@@ -16,6 +16,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 HAND_OVER_S = 5.0
+#: Where the node leaves the limit of descriptors that was in force before it raised its own.
+DESCRIPTOR_LIMIT = "TASK_SUPERVISOR_NOFILE"
 _PID_BYTES = 8
 
 
@@ -243,6 +246,9 @@ def _main(argv: list[str] | None = None) -> int:
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != options.supervisor_pid:
         return EXIT_NODE_GONE
+    if (before := os.environ.pop(DESCRIPTOR_LIMIT, None)) is not None:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(int(before), hard), hard))
     line = socket.socket(fileno=options.line)
     line.set_inheritable(False)
     app = _boot(options.app, line)

@@ -46,6 +46,22 @@ def beating(until: float, *, every: float = 30.0, **signs: Any) -> Pulse:
     return seen
 
 
+def test_the_defaults_are_those_of_the_specification() -> None:
+    assert Rules() == Rules(
+        heartbeat_s=90.0,
+        progress_s=300.0,
+        progress_is_limit=False,
+        spin_s=600.0,
+        memory_bytes=None,
+        on_heartbeat_lost=Action.KILL,
+        on_stalled=Action.CAPTURE,
+        on_cpu_spin=Action.CAPTURE,
+        on_memory=Action.KILL,
+    )
+    calm = Host(last_gap_at=None, cpu_pressure=0.0, memory_pressure=0.0, io_pressure=0.0)
+    assert calm == CALM
+
+
 class TestHeartbeat:
     def test_below_three_missed_beats_all_is_well(self) -> None:
         seen, now = silent(89.9)
@@ -154,6 +170,10 @@ class TestSpin:
 
     def test_several_cores_count_as_well(self) -> None:
         assert self.spun(3.5, 600).spinning_since == BEGIN
+
+    def test_the_share_that_counts_as_a_full_core(self) -> None:
+        seen = Pulse.begin(Signs(at=0.0, beats=1)).observe(Signs(at=1.0, beats=2, cpu_s=SPIN_RATIO))
+        assert seen.spinning_since == 0.0
 
     def test_less_than_a_core_is_no_spin(self) -> None:
         assert self.spun(SPIN_RATIO - 0.01, 1200).spinning_since is None
@@ -362,8 +382,9 @@ def test_what_beats_and_advances_within_its_limits_is_never_killed(
         at = seen.last.at + patience * share
         verdict = judge(seen, rules, Limits(timeout_at=1e9), host, at)
         assert verdict is None or verdict.action is not Action.KILL
+        changes = first.progress_changes + step
         seen = seen.observe(
-            replace(first, at=at, beats=first.beats + step, progress_changes=step, cpu_s=cpu_s)
+            replace(first, at=at, beats=first.beats + step, progress_changes=changes, cpu_s=cpu_s)
         )
 
 

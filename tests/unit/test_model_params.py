@@ -171,6 +171,10 @@ def test_any_mapping_will_do_as_params(value: Any) -> None:
     assert written(value) == '{"a":1}'
 
 
+def test_the_largest_whole_number_is_accepted() -> None:
+    assert json.loads(written({"n": 2**14_000 - 1})) == {"n": 2**14_000 - 1}
+
+
 def test_tuples_become_lists() -> None:
     assert written({"a": (1, (2,))}) == '{"a":[1,[2]]}'
 

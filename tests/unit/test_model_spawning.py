@@ -37,6 +37,10 @@ class TestIntensity:
         assert intensity.halts == 0
         assert len(intensity.recent) == 5
 
+    def test_a_death_at_the_edge_of_the_window_is_outside(self) -> None:
+        assert deaths(Intensity(), 1, at=100.0).died(0.1, 160.0).recent == (160.0,)
+        assert deaths(Intensity(), 1, at=100.0).died(0.1, 159.9).recent == (100.0, 159.9)
+
     def test_each_halt_is_twice_as_long_up_to_a_minute(self) -> None:
         intensity, now, waits = Intensity(), 0.0, []
         for _ in range(8):

@@ -399,6 +399,9 @@ class TestShorten:
         assert len(shown) <= 20
         assert shown == repr(value) or (shown[:-1] == repr(value)[:19] and shown[-1] == "…")
 
+    def test_a_text_of_exactly_the_limit_is_whole(self) -> None:
+        assert shorten("x" * 18, 20) == "'" + "x" * 18 + "'"
+
     def test_a_repr_that_raises_is_named(self) -> None:
         assert shorten(Unprintable()) == "<Unprintable, its repr raised RuntimeError>"
 

@@ -75,6 +75,34 @@ def test_every_message_comes_back_as_it_was(kind: type[Message]) -> None:
     check()
 
 
+@pytest.mark.parametrize("kind", [*KINDS, wire.TypeInfo, wire.WorkerConfig])
+def test_a_message_cannot_be_changed(kind: type[msgspec.Struct]) -> None:
+    assert kind.__struct_config__.frozen
+
+
+def test_what_is_left_out_of_a_message() -> None:
+    assert wire.ChildSubmitted(1) == wire.ChildSubmitted(1, task_id="", created=False, refused="")
+    assert wire.Finished(1, "returned", 2, 3, 4) == wire.Finished(
+        seq=1,
+        how="returned",
+        started_ns=2,
+        finished_ns=3,
+        output_start=4,
+        result_json=None,
+        error_type=None,
+        error=None,
+        traceback=None,
+        retryable=True,
+        interrupted_by=None,
+        cpu_s=0.0,
+        max_rss_bytes=0,
+        leaked_fds=0,
+        leaked_threads=0,
+        killed_children=0,
+        children=(),
+    )
+
+
 @settings(deadline=None, max_examples=50)
 @given(
     st.lists(values_of(wire.FromWorker), max_size=6),

@@ -59,7 +59,7 @@ class Storm:
             self.node.start()
 
     def _rage(self) -> None:
-        while not self._over.wait(self.rng.uniform(0.1, 0.3)):
+        while not self._over.wait(self.rng.uniform(0.08, 0.25)):
             with self._hold:
                 pids = self.node.worker_pids()
                 if pids:
@@ -108,10 +108,10 @@ def test_storm(start_node: Start, tmp_path: Path) -> None:
             canceled |= {a.task_id for a in answers if a.answer in ("canceled", "requested")}
             if start == 150:
                 storm.kill_the_node()
-        eventually(lambda: storm.kills >= 10, 30, "enough kills")
+        eventually(lambda: storm.kills >= 15, 30, "enough kills")
     views = {view.task_id: view for view in node.app.wait(ids, 60)}
     settle_all(node)
-    assert storm.kills >= 10
+    assert storm.kills >= 15
 
     # 0 lost
     assert node.query("SELECT count(*) FROM tasks") == [(TASKS,)]

@@ -74,6 +74,12 @@ def full(ctx, path: str):
     return {"child": now, "attempt": ctx.attempt, "by": ctx.submitted_by, "was": ctx.last_checkpoint}
 
 
+@app.task(max_retries=3)
+def parent(ctx, s: float = 0.0):
+    ctx.submit("ok", on_success=True)
+    time.sleep(s)
+
+
 @app.task(max_retries=0)
 def childless(ctx, path: str):
     ctx.submit("touch", on_success=True, params={"path": path})
@@ -496,6 +502,13 @@ def prints(ctx, kind: str, then: str = "fail"):
     if then == "wait":
         time.sleep(600)
     return None
+
+
+@app.task(**no_soft())
+def litters(ctx):
+    """Leaves 10 MB where a killed worker cannot clean up."""
+    (Path(tempfile.mkdtemp()) / "large").write_bytes(b"x" * 10_000_000)
+    time.sleep(600)
 
 
 # -- quick ones ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,305 @@
+"""What a crash costs, row by row of the crash table (docs: crashes), on SQLite.
+
+Each test kills at the very point by holding the process there with what is at hand (a held store
+lock, a stopped worker, a program that waits inside its transaction); the product has no failpoints.
+
+Not covered here: a late result that meets a newer attempt (one node owns a SQLite store, so only the
+ledger's contract can stage it), the power cut of the machine (only processes are killed), and the
+instant between the relay's ring and its mark, which in the embedded store is one commit.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Start
+from harness import (
+    PENDING,
+    REPOSITORY,
+    RUNNING,
+    SUCCESS,
+    TIMEOUT,
+    NodeUnderTest,
+    begun,
+    eventually,
+)
+
+from supervisor.client import Handle
+from supervisor.clock import SystemClock
+from supervisor.model.spec import TaskSpec
+from supervisor.model.states import State
+from supervisor.store import Ledger, open_store
+
+LOST = [(RUNNING, TIMEOUT, "node", "node_lost"), (TIMEOUT, PENDING, "node", "retry")]
+CLAIMED = (PENDING, RUNNING, "node", "claimed")
+RETURNED = (RUNNING, SUCCESS, "node", "returned")
+
+
+def ran_again(node: NodeUnderTest, handle: Handle) -> None:
+    """After the restart: the lost attempt is judged, and the task runs to its end once more."""
+    view = handle.wait(15)
+    assert (view.state, view.attempt, view.retry_count) == (State.SUCCESS, 2, 1)
+    assert node.moves(handle.task_id) == [*begun(), *LOST, CLAIMED, RETURNED]
+    first, second = node.endings(handle.task_id)
+    assert (first[:2], first[3]) == ((TIMEOUT, "node_lost"), True)
+    assert second == (SUCCESS, "returned", "reported", False)
+
+
+# -- submit -------------------------------------------------------------------------------------------------
+
+IN_TRANSACTION = """
+import sys, time
+from supervisor.clock import SystemClock
+from supervisor.model.spec import TaskSpec
+from supervisor.store import Ledger, open_store
+store = open_store(sys.argv[1], create=False)
+clock = SystemClock()
+with Ledger(store, clock).transaction() as tx:
+    tx.submit([TaskSpec(type="ok", dedup_key=f"half:{n}") for n in range(100)], clock.now())
+    print("written", flush=True)
+    time.sleep(600)
+"""
+SUBMITTER = """
+import sys
+from supervisor import App
+app = App(store=sys.argv[1])
+for n in range(100_000):
+    handle = app.submit({"type": "ok", "dedup_key": f"{sys.argv[2]}:{n}"})
+    print(handle.task_id, flush=True)
+"""
+
+
+def program(node: NodeUnderTest, text: str, *args: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", text, node.url, *args],
+        cwd=REPOSITORY, env=node.env, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_submitter_killed_inside_its_transaction(start_node: Start) -> None:
+    """Nothing of it is there, nobody waits for its lock, and the caller repeats safely."""
+    node = start_node()
+    with program(node, IN_TRANSACTION) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "written\n"
+        process.kill()
+    assert node.run("ok").state is State.SUCCESS
+    assert node.query("SELECT count(*) FROM tasks WHERE dedup_key LIKE 'half:%'") == [(0,)]
+    assert node.query("SELECT count(*) FROM audit_log WHERE task_id IS NOT NULL") == [(3,)]
+    again = node.submit("ok", spec={"dedup_key": "half:1"})
+    assert again.created
+    assert again.wait(5).state is State.SUCCESS
+
+
+def test_submitters_killed_anywhere(start_node: Start) -> None:
+    """Whatever was answered is there, whole; whatever was not is there whole or not at all."""
+    node = start_node()
+    answered: set[str] = set()
+    for n in range(8):
+        with program(node, SUBMITTER, str(n)) as process:
+            assert process.stdout is not None
+            answered.add(process.stdout.readline().strip())
+            time.sleep(0.02 * n)
+            process.kill()
+            answered |= {line for line in process.stdout.read().split("\n")[:-1] if line}
+    stored = {row[0] for row in node.query("SELECT task_id FROM tasks")}
+    assert answered <= stored
+    assert len(stored) - len(answered) <= 8  # at most the one each was about to tell
+    node.app.wait(sorted(stored), 30)
+    first = node.query(
+        "SELECT count(DISTINCT task_id) FROM audit_log WHERE from_state IS NULL AND to_state = 'PENDING'"
+    )
+    assert first == [(len(stored),)]
+    states = node.query("SELECT state, count(*) FROM tasks GROUP BY state")
+    assert states == [("SUCCESS", len(stored))]
+    assert node.query("SELECT count(*) FROM attempts") == [(len(stored),)]
+    eventually(lambda: node.query("SELECT count(*) FROM outbox") == [(0,)], 5, "all is published")
+
+
+# -- relay and doorbell ---------------------------------------------------------------------------------------
+
+
+def test_the_bell_was_never_rung(start_node: Start) -> None:
+    """Killed between commit and ring: the row is the truth, the poll finds it."""
+    node = start_node()
+    node.run("ok")
+    clock = SystemClock()
+    store = open_store(node.url, create=False)
+    try:
+        with Ledger(store, clock).transaction() as tx:
+            (task,) = tx.submit([TaskSpec(type="ok")], clock.now())
+    finally:
+        store.close()
+    assert node.app.wait(task.task_id, 2)[0].state is State.SUCCESS
+    eventually(lambda: node.query("SELECT count(*) FROM outbox") == [(0,)], 5)
+
+
+def test_the_bell_is_rung_for_nothing(start_node: Start, tmp_path: Path) -> None:
+    """A thousand rings for one task: it runs once."""
+    from supervisor.queue.doorbell import Bell
+
+    node = start_node()
+    path = tmp_path / "ran"
+    handle = node.submit("touch", path=str(path))
+    with Bell(node.url) as bell:
+        for _ in range(1000):
+            bell.ring("due")
+            bell.ring("cancel")
+    assert handle.wait(5).state is State.SUCCESS
+    assert path.read_text() == "x\n"
+    assert node.moves(handle.task_id) == [*begun(), RETURNED]
+
+
+# -- claim and assign -------------------------------------------------------------------------------------------
+
+
+def test_node_killed_with_an_unread_assignment(start_node: Start, tmp_path: Path) -> None:
+    """Claimed and handed out, not one line run: judged as lost, and run by the next node."""
+    node = start_node(workers=1)
+    node.run("ok")
+    (pid,) = node.worker_pids()
+    os.kill(pid, signal.SIGSTOP)
+    path = tmp_path / "ran"
+    handle = node.submit("touch", path=str(path))
+    eventually(lambda: handle.state() is State.RUNNING, 1)
+    node.kill()
+    assert not path.exists()
+    node.start()
+    ran_again(node, handle)
+    assert path.read_text() == "x\n"
+    assert node.attempts(handle.task_id)[0].started_at is None
+
+
+def test_node_killed_right_after_its_claim(start_node: Start, tmp_path: Path) -> None:
+    """Struck as soon as the claim is to be seen, five times: each task ends once, none is lost."""
+    node = start_node(workers=2, retry_base=0.05)
+    for n in range(5):
+        path = tmp_path / f"ran{n}"
+        handle = node.submit("touch", path=str(path))
+        while node.query("SELECT state FROM tasks WHERE task_id = ?", handle.task_id) == [(PENDING,)]:
+            pass
+        node.kill()
+        before = path.read_text().count("x") if path.exists() else 0
+        node.start()
+        view = handle.wait(10)
+        assert view.state is State.SUCCESS
+        runs = path.read_text().count("x")
+        if view.attempt == 1:
+            assert runs == 1  # its ending was written before the blow
+        else:
+            assert runs == before + 1
+            assert node.moves(handle.task_id) == [*begun(), *LOST, CLAIMED, RETURNED]
+
+
+# -- verdict, autopsy, kill ---------------------------------------------------------------------------------------
+
+
+def test_node_killed_during_an_autopsy(start_node: Start) -> None:
+    """Neither patient nor capture outlives it, nothing half-made is taken for a bundle."""
+    node = start_node(autopsy_budget=8)
+    handle = node.submit("nap", spec={"max_retries": 0})
+
+    def capturing() -> list[int]:
+        found = []
+        for pid in node.processes():
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"autopsy" in words and b"capture" in words:
+                found.append(pid)
+        return found
+
+    eventually(capturing, 5, "a capture runs")
+    node.kill()
+    eventually(lambda: not node.processes(), 10, "worker and capture are gone")
+    node.start()
+    view = handle.wait(5)
+    assert (view.state, view.reason) == (State.TIMEOUT, "node_lost")
+    assert node.moves(handle.task_id) == [*begun(), LOST[0]]
+    whole = [record.path for record in node.reader.autopsies(handle.task_id)]
+    assert whole == []
+    assert node.cli("autopsy", "list").returncode == 0
+    assert node.run("ok").state is State.SUCCESS
+
+
+def test_node_killed_between_kill_and_reap(start_node: Start) -> None:
+    """The worker was killed for its limit and the node died before it could write so."""
+    node = start_node()
+    handle = node.submit("nap", spec={"max_retries": 0})
+    node.started(handle)
+    with node.store_locked():
+        eventually(lambda: node.events("worker.killed"), 10)
+        node.kill()
+    node.start()
+    view = handle.wait(5)
+    assert (view.state, view.reason) == (State.TIMEOUT, "node_lost")
+    assert node.moves(handle.task_id) == [*begun(), LOST[0]]
+
+
+# -- finish ---------------------------------------------------------------------------------------------------------
+
+
+def test_node_killed_before_the_ending_is_written(start_node: Start, tmp_path: Path) -> None:
+    """The body had returned: it runs again, and the audit says why (at least once, honestly)."""
+    node = start_node()
+    path = tmp_path / "ran"
+    handle = node.submit("sleep", s=0.3, path=str(path))
+    node.started(handle)
+    with node.store_locked():
+        eventually(lambda: "done" in path.read_text(), 5)
+        time.sleep(0.2)
+        node.kill()
+    node.start()
+    ran_again(node, handle)
+    assert path.read_text().split() == ["began", "done"] * 2
+
+
+def test_node_killed_after_the_ending_is_written(start_node: Start, tmp_path: Path) -> None:
+    node = start_node()
+    path = tmp_path / "ran"
+    handle = node.submit("touch", path=str(path))
+    while handle.state() is not State.SUCCESS:
+        pass
+    node.kill()
+    node.start()
+    node.run("ok")
+    assert node.moves(handle.task_id) == [*begun(), RETURNED]
+    assert path.read_text() == "x\n"
+
+
+def test_children_on_success_are_written_with_the_ending(start_node: Start) -> None:
+    """Killed before the commit: no child; after it: the child is there. Never a child alone."""
+    node = start_node(retry_base=0.05)
+    handle = node.submit("parent", s=0.3)
+    node.started(handle)
+    with node.store_locked():
+        time.sleep(0.8)
+        node.kill()
+    children = "SELECT count(*) FROM tasks WHERE parent_id = ?"
+    assert node.query(children, handle.task_id) == [(0,)]
+    node.start()
+    assert handle.wait(10).state is State.SUCCESS
+    assert node.query(children, handle.task_id) == [(1,)]
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("victim", ["worker", "node"])
+def test_scratch_space_of_the_killed_is_removed(start_node: Start, victim: str) -> None:
+    node = start_node(workers=1)
+    limits = {} if victim == "worker" else {"timeout": 30, "soft_timeout": 29}
+    handle = node.submit("litters", spec={"max_retries": 0, **limits})
+    eventually(lambda: any(f.endswith("large") for f in node.leftover_files()), 5)
+    if victim == "node":
+        node.kill()
+        node.start()
+    assert handle.wait(15).state is State.TIMEOUT
+    eventually(lambda: node.leftover_files() == [], 5, "the scratch space is gone")

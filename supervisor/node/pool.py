@@ -12,7 +12,7 @@ import socket
 import subprocess
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from supervisor.clock import Clock
@@ -58,6 +58,8 @@ class _Nest:
     alone: bool
     booted: bool = False
     used: bool = False
+    retired: bool = False
+    unborn: set[str] = field(default_factory=set)
 
 
 class ProcessPool:
@@ -132,6 +134,7 @@ class ProcessPool:
         temp_dir = self._temp_root / worker_id
         worker = _Worker(worker_id, self._clock.mono(), line, temp_dir)
         self._workers[worker_id] = worker
+        nest.unborn.add(worker_id)
         try:
             wire.send_with_fds(nest.line, wire.Birth(self._config(worker)), line.gifts())
         except OSError as exc:
@@ -165,6 +168,8 @@ class ProcessPool:
         self._ear.listen(worker.pidfd, lambda: self._collect(worker))
 
     def _fail_birth(self, worker_id: str, why: str) -> None:
+        for nest in self._nests:
+            nest.unborn.discard(worker_id)
         worker = self._workers.pop(worker_id, None)
         if worker is not None:
             worker.line.close()
@@ -181,6 +186,8 @@ class ProcessPool:
         return heard
 
     def _hear_nest(self, nest: _Nest) -> None:
+        if nest not in self._nests:
+            return  # closed by what was heard a moment ago
         try:
             data = nest.line.recv(wire.PACKET_MAX_BYTES)
             message = self._decoder.decode(data) if data else None
@@ -195,10 +202,15 @@ class ProcessPool:
                 self._booted(nest, message)
             case wire.BootRefused():
                 self._events.append(port.AppRefused(nest.generation, message.error, message.remedy))
-            case wire.Born() if (worker := self._workers.get(message.worker_id)) is not None:
-                self._adopt(worker, message.pid)
+            case wire.Born():
+                nest.unborn.discard(message.worker_id)
+                if (worker := self._workers.get(message.worker_id)) is not None:
+                    self._adopt(worker, message.pid)
             case wire.Stillborn():
+                nest.unborn.discard(message.worker_id)
                 self._fail_birth(message.worker_id, message.error)
+        if nest.retired and not nest.unborn:
+            self._close_nest(nest)
 
     def _booted(self, nest: _Nest, message: wire.Booted) -> None:
         if message.obstacles and not self._alone:
@@ -209,7 +221,9 @@ class ProcessPool:
             return
         nest.booted = True
         for old in [n for n in self._nests if n.generation < nest.generation]:
-            self._close_nest(old)
+            old.retired = True  # it still owes an answer to the births it was asked for
+            if not old.unborn:
+                self._close_nest(old)
         if nest.generation > self._announced:  # every exec'ed worker imports the app: say it once
             self._announced = nest.generation
             self._events.append(
@@ -220,10 +234,10 @@ class ProcessPool:
     def _lose_nest(self, nest: _Nest) -> None:
         code = nest.program.poll()
         self._close_nest(nest)
-        unborn = [w.worker_id for w in self._workers.values() if not w.pid]
-        for worker_id in unborn:
+        for worker_id in list(nest.unborn):
             self._fail_birth(worker_id, "the zygote died")
-        self._events.append(port.ZygoteLost(f"exit {code}"))
+        if not nest.retired:
+            self._events.append(port.ZygoteLost(f"exit {code}"))
 
     def _close_nest(self, nest: _Nest) -> None:
         if nest in self._nests:

@@ -19,6 +19,8 @@ from supervisor.errors import InvalidSpec, Problem
 PARAMS_WARN_BYTES = 64 * 1024
 PARAMS_MAX_BYTES = 256 * 1024
 PARAMS_MAX_DEPTH = 64
+PROBLEMS_MAX = 100
+KEY_SHOWN_MAX = 80
 #: Python itself refuses to write an integer of more than 4,300 digits.
 INT_MAX_BITS = 14_000
 MAX_TIMEOUT_S = 30 * 86400.0
@@ -227,40 +229,54 @@ def _params(value: object, problems: list[Problem]) -> str:
     return encoded
 
 
-def json_problems(value: object, path: str, depth: int = 0) -> list[Problem]:
-    """Return what in `value` is not JSON, each by its path; an empty list means all is."""
+def json_problems(value: object, path: str) -> list[Problem]:
+    """Return what in `value` is not JSON, each by its path; an empty list means all is.
+
+    Stops at the first hundred, so that an error stays an error one can read.
+    """
+    found: list[Problem] = []
+    _look(value, path, 0, found)
+    return found
+
+
+def _look(value: object, path: str, depth: int, found: list[Problem]) -> None:
+    if len(found) >= PROBLEMS_MAX:
+        return
+    if not isinstance(value, dict | list | tuple):  # no other mapping: the encoder knows none
+        if why := _not_json(value):
+            given = repr(value) if isinstance(value, float) else ""
+            found.append(Problem(path, why, given))
+    elif depth >= PARAMS_MAX_DEPTH:
+        found.append(Problem(path, f"is nested deeper than {PARAMS_MAX_DEPTH} levels"))
+    elif isinstance(value, dict):
+        _look_into(value, path, depth, found)
+    else:
+        for index, item in enumerate(value):
+            _look(item, f"{path}[{index}]", depth + 1, found)
+
+
+def _not_json(value: object) -> str:
+    """Say what keeps a single value from being JSON, or return ''."""
     if value is None or isinstance(value, bool):
-        return []
-    if isinstance(value, int):
-        if value.bit_length() <= INT_MAX_BITS:
-            return []
-        return [Problem(path, f"is a whole number of more than {INT_MAX_BITS} bits")]
-    if isinstance(value, float):
-        return [] if math.isfinite(value) else [Problem(path, "is not a JSON number", repr(value))]
+        return ""
     if isinstance(value, str):
         bad = bad_text(value)
-        return [Problem(path, f"must not hold {bad}")] if bad else []
-    if depth >= PARAMS_MAX_DEPTH:
-        return [Problem(path, f"is nested deeper than {PARAMS_MAX_DEPTH} levels")]
-    if isinstance(value, dict):  # no other mapping: the encoder knows none
-        return _object_problems(value, path, depth)
-    if isinstance(value, list | tuple):
-        return [
-            problem
-            for index, item in enumerate(value)
-            for problem in json_problems(item, f"{path}[{index}]", depth + 1)
-        ]
+        return f"must not hold {bad}" if bad else ""
+    if isinstance(value, int):
+        small = value.bit_length() <= INT_MAX_BITS
+        return "" if small else f"is a whole number of more than {INT_MAX_BITS} bits"
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else "is not a JSON number"
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    return [Problem(path, f"is not JSON: a {kind} (pass an id or plain values instead)")]
+    return f"is not JSON: a {kind} (pass an id or plain values instead)"
 
 
-def _object_problems(value: dict[Any, Any], path: str, depth: int) -> list[Problem]:
-    problems: list[Problem] = []
+def _look_into(value: dict[Any, Any], path: str, depth: int, found: list[Problem]) -> None:
     for key, item in value.items():
         if not isinstance(key, str):
-            problems.append(Problem(f"{path}[{shorten(key)}]", "has a key that is not text"))
+            found.append(Problem(f"{path}[{shorten(key)}]", "has a key that is not text"))
         elif bad := bad_text(key):
-            problems.append(Problem(f"{path}.{key!r}", f"has a key with {bad}"))
+            found.append(Problem(f"{path}.{shorten(key)}", f"has a key with {bad}"))
         else:
-            problems += json_problems(item, f"{path}.{key}", depth + 1)
-    return problems
+            shown = key if len(key) <= KEY_SHOWN_MAX else f"{key[: KEY_SHOWN_MAX - 1]}…"
+            _look(item, f"{path}.{shown}", depth + 1, found)

@@ -7,6 +7,7 @@ printed is read with pread and never mapped, since the worker may shrink its own
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ class Lifeline:
         self._stream: wire.Stream[wire.FromWorker] = wire.Stream(wire.FromWorker)
         self._unread: wire.Decoder[wire.Assignment] = wire.Decoder(wire.Assignment)
         self._punched = 0
+        self._unsent = b""
 
     def gifts(self) -> tuple[int, ...]:
         """Return the descriptors a worker is born with, in the order of `Plumbing`."""
@@ -74,7 +76,9 @@ class Lifeline:
         """Put one packet in the worker's queue; False if there is no room."""
         try:
             self._assign.send(wire.encode(message))
-        except BlockingIOError:
+        except OSError as exc:
+            if exc.errno not in (errno.EAGAIN, errno.EMSGSIZE, errno.ENOBUFS):
+                raise
             return False
         return True
 
@@ -89,12 +93,26 @@ class Lifeline:
         return seqs
 
     def send(self, message: wire.FromNode) -> bool:
-        """Send a control message; False if the worker does not take it now."""
-        data = wire.frame(message)
+        """Send a control message; False if the worker does not take it now.
+
+        One that went out in part counts as sent: its rest goes before anything else.
+        """
+        if not self._flush():
+            return False
+        data = self._unsent = wire.frame(message)
+        self._flush()
+        if self._unsent == data:
+            self._unsent = b""  # nothing of it went out
+            return False
+        return True
+
+    def _flush(self) -> bool:
         try:
-            return self.control.send(data) == len(data)
+            while self._unsent:
+                self._unsent = self._unsent[self.control.send(self._unsent) :]
         except (BlockingIOError, BrokenPipeError, ConnectionResetError):
             return False
+        return True
 
     def hear(self, buffer: bytearray) -> Iterator[wire.FromWorker]:
         """Yield the messages that have arrived.
@@ -120,7 +138,8 @@ class Lifeline:
         return (f"[… {cut} bytes of earlier output dropped …]\n" if cut > 0 else "") + text
 
     def trim(self) -> None:
-        """Give back the memory of output that is older than any tail."""
+        """Send what is still to be sent, and give back output that is older than any tail."""
+        self._flush()
         end = os.fstat(self._output_fd).st_size
         self._punched = min(self._punched, end)
         keep_from = end - self._tail_bytes

@@ -195,6 +195,11 @@ class ProcessPool:
             return
         except (OSError, WireBroken) as exc:
             message = wire.BootRefused(f"the zygote's line broke: {exc}", "", "")
+        self._answered(nest, message)
+        if nest.retired and not nest.unborn:
+            self._close_nest(nest)
+
+    def _answered(self, nest: _Nest, message: wire.FromZygote | None) -> None:
         match message:
             case None:
                 self._lose_nest(nest)
@@ -209,8 +214,6 @@ class ProcessPool:
             case wire.Stillborn():
                 nest.unborn.discard(message.worker_id)
                 self._fail_birth(message.worker_id, message.error)
-        if nest.retired and not nest.unborn:
-            self._close_nest(nest)
 
     def _booted(self, nest: _Nest, message: wire.Booted) -> None:
         if message.obstacles and not self._alone:

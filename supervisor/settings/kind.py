@@ -142,9 +142,16 @@ def path() -> Kind:
     def parse(value: object) -> str:
         if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
             raise ValueError
-        return str(Path(value).expanduser().absolute())
+        return _absolute(value)
 
     return _kind("a path", "", parse)
+
+
+def _absolute(file: str | Path) -> str:
+    try:
+        return str(Path(file).expanduser().absolute())
+    except RuntimeError as exc:  # a home directory that nobody has
+        raise ValueError from exc
 
 
 def sqlite_url() -> Kind:
@@ -157,7 +164,7 @@ def sqlite_url() -> Kind:
         file, mark, query = value[len(prefix) :].partition("?")
         if not file or file.startswith((":memory:", "file:")):
             raise ValueError  # every process would see its own, empty store
-        return prefix + str(Path(file).expanduser().absolute()) + mark + query
+        return prefix + _absolute(file) + mark + query
 
     return _kind("sqlite:/// and a file, such as sqlite:////var/lib/tasks/supervisor.db", "", parse)
 

@@ -112,8 +112,9 @@ class TaskContext:
         if problems:
             raise InvalidSpec(problems)
         encoded = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        if len(encoded) > CHECKPOINT_MAX_BYTES:
-            raise InvalidSpec([_too_large(len(encoded))])
+        size = len(encoded.encode())
+        if size > CHECKPOINT_MAX_BYTES:
+            raise InvalidSpec([_too_large(size)])
         self._line.save_checkpoint(encoded)
 
     def submit(self, type: str, *, on_success: bool = False, **fields: Any) -> str | None:

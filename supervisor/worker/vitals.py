@@ -89,10 +89,11 @@ class Vitals:
 
     def progress(self, done: float, total: float, now_ns: int) -> None:
         """Report progress; a repeated equal value is no progress (K2)."""
-        if self._words[_CHANGES] and self._floats[_DONE] == done:
-            return
-        self._floats[_DONE] = done
         self._floats[_TOTAL] = total
+        last = self._floats[_DONE]
+        if self._words[_CHANGES] and (last == done or (last != last and done != done)):
+            return  # a value that is not a number equals itself here
+        self._floats[_DONE] = done
         self._words[_CHANGED] = now_ns
         self._words[_CHANGES] += 1
 

@@ -199,7 +199,7 @@ class Decoder(Generic[M]):
         """Decode one message."""
         try:
             message: M = self._decoder.decode(data)
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as exc:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             raise WireBroken(f"unreadable message of {len(data)} bytes: {exc}") from exc
         return message
 
@@ -221,17 +221,21 @@ class Stream(Generic[M]):
         """Take bytes as they came and yield every message that is now complete."""
         self._buffer += data
         start = 0
-        while len(self._buffer) - start >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(self._buffer, start)
-            if length > FRAME_MAX_BYTES:
-                raise WireBroken(f"a message claims {length} bytes, the most is {FRAME_MAX_BYTES}")
-            end = start + _LENGTH.size + length
-            if len(self._buffer) < end:
-                break
-            body = bytes(self._buffer[start + _LENGTH.size : end])
-            start = end
-            yield self._decoder.decode(body)
-        del self._buffer[:start]
+        try:
+            while len(self._buffer) - start >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(self._buffer, start)
+                if length > FRAME_MAX_BYTES:
+                    raise WireBroken(
+                        f"a message claims {length} bytes of {FRAME_MAX_BYTES} at most"
+                    )
+                end = start + _LENGTH.size + length
+                if len(self._buffer) < end:
+                    break
+                body = bytes(self._buffer[start + _LENGTH.size : end])
+                start = end
+                yield self._decoder.decode(body)
+        finally:
+            del self._buffer[:start]  # also when the listener raised midway: no message twice
 
 
 def send_with_fds(sock: socket.socket, message: Message, fds: tuple[int, ...]) -> None:

@@ -142,3 +142,19 @@ def test_births_share_no_chance(node: NodeUnderTest) -> None:
     pids = {json.loads(d or "")[0] for d in drawn}
     numbers = {json.loads(d or "")[1] for d in drawn}
     assert len(numbers) == len(drawn), (pids, drawn)
+
+
+def test_reload_of_execed_workers(start_node: Start, tmp_path: Path) -> None:
+    write_app(tmp_path, "threaded2", THREAD)
+    node = start_node("threaded2:app", pythonpath_extra=tmp_path)
+    assert node.run("greet").result_json == '"hello"'
+    before = set(node.worker_pids())
+    write_app(tmp_path, "threaded2", THREAD, greeting="new")
+    node.signal(signal.SIGHUP)
+    eventually(lambda: node.run("greet").result_json == '"new"', 10, "new code runs")
+    eventually(
+        lambda: len(node.worker_pids()) == 2 and before.isdisjoint(node.worker_pids()), 10,
+        "all workers are of the new generation",
+    )  # fmt: skip
+    assert node.stop() == 0
+    assert exits(node) == {"stopped"}

@@ -226,7 +226,7 @@ class Stream(Generic[M]):
                 (length,) = _LENGTH.unpack_from(self._buffer, start)
                 if length > FRAME_MAX_BYTES:
                     raise WireBroken(
-                        f"a message claims {length} bytes of {FRAME_MAX_BYTES} at most"
+                        f"a message claims {length} bytes, the most is {FRAME_MAX_BYTES}"
                     )
                 end = start + _LENGTH.size + length
                 if len(self._buffer) < end:

@@ -215,3 +215,13 @@ def test_above_the_cap_is_refused_with_its_size(letter: str, over: int) -> None:
         f"is {PARAMS_MAX_BYTES + over} bytes as JSON, the most is 262144: "
         "store the data elsewhere and pass its key",
     )
+
+
+def test_an_error_stays_readable_whatever_was_passed() -> None:
+    many = json_problems([float("nan")] * 100_000, "v")
+    assert [problem.path for problem in many] == [f"v[{index}]" for index in range(100)]
+    twice: list[object] = []
+    twice += [twice, twice]
+    assert len(json_problems(twice, "v")) == 100
+    (long,) = json_problems({"k" * 100_000: float("nan")}, "v")
+    assert len(long.path) < 100

@@ -126,6 +126,20 @@ class TestProgress:
             pair.worker.progress(3.0, 10, now)
         assert pair.node.read() == first
 
+    def test_what_is_not_a_number_is_progress_once(self, pair: Pair) -> None:
+        pair.worker.begin(1, 100, 0)
+        for now in range(300, 900, 100):
+            pair.worker.progress(float("nan"), 10, now)
+        seen = pair.node.read()
+        assert (seen.progress_changes, seen.progress_changed_ns) == (1, 300)
+
+    def test_a_total_that_becomes_known_later_is_shown(self, pair: Pair) -> None:
+        pair.worker.begin(1, 100, 0)
+        pair.worker.progress(0, 0, 200)
+        pair.worker.progress(0, 100, 300)
+        seen = pair.node.read()
+        assert (seen.progress_total, seen.progress_changes) == (100.0, 1)
+
     def test_a_smaller_value_is_a_change(self, pair: Pair) -> None:
         pair.worker.begin(1, 100, 0)
         pair.worker.progress(3, 10, 200)

@@ -179,6 +179,7 @@ class TestJunk:
             msgspec.msgpack.encode(["Ready", 7, 9]) + b"\x00",
             msgspec.msgpack.encode(["Ready", 7, 9])[:-1],
             b"\x92\xa7Leaving\xa2\xff\xfe",
+            b"\x94\xa5Ready\x01\x02" + b"\x91" * 5000 + b"\x01",
             encode(wire.Assign(1, "t", 1, "t", "{}", 60.0)),
         ],
     )

@@ -19,7 +19,7 @@ start = threading.Barrier(5)
 def submit():
     start.wait()
     handle = app.submit({"type": "quick", "params": {"n": 1}, "dedup_key": sys.argv[2]})
-    print(handle.task_id, handle.created, flush=True)
+    sys.stdout.write(f"{handle.task_id} {handle.created}\\n")
 threads = [threading.Thread(target=submit) for _ in range(5)]
 print("ready", flush=True); sys.stdin.readline()
 [t.start() for t in threads]; [t.join() for t in threads]

@@ -219,7 +219,9 @@ def test_release_hooks_run_at_a_stop(start_node: Start, tmp_path: Path) -> None:
     node = start_node(app, pythonpath_extra=tmp_path)
     assert node.run("greet").result_json == '"first"'
     assert node.stop() == 0
-    assert (tmp_path / "hook").read_text().splitlines() == ["released", "exit", "released", "exit"]
+    said = (tmp_path / "hook").read_text().splitlines()  # by two workers at once
+    assert sorted(said) == ["exit", "exit", "released", "released"]
+    assert (said[0], said[-1]) == ("released", "exit")
     exits = [(e["exit"], e["reason"]) for e in node.events("worker.exited")]
     assert exits == [("exited with code 0", "stopped")] * 2
 

@@ -69,7 +69,7 @@ def nursery() -> Iterator[Nursery]:
 
 @pytest.fixture(scope="module")
 def node(nursery: Nursery, request: pytest.FixtureRequest) -> Iterator[NodeUnderTest]:
-    """One running node for the tests of a module; NODE_SETTINGS of the module changes its limits."""
+    """One running node for all tests of a module; its NODE_SETTINGS changes the limits."""
     module = request.module
     made = nursery.make(getattr(module, "NODE_APP", None), getattr(module, "NODE_SETTINGS", {}))
     made.start()

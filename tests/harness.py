@@ -70,7 +70,9 @@ def eventually(cond: Callable[[], T], timeout: float = 10.0, what: str = "") -> 
         if answer:
             return answer
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout:g} s: {what or cond}; last answer {answer!r}")
+            raise AssertionError(
+                f"not within {timeout:g} s: {what or cond}; last answer {answer!r}"
+            )
         time.sleep(0.02)
 
 
@@ -115,7 +117,9 @@ def _cwd(pid: int) -> str:
 
 def _cmdline(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return (
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        )
     except OSError:
         return ""
 
@@ -124,7 +128,11 @@ class NodeUnderTest:
     """One node, its store and everything it wrote."""
 
     def __init__(
-        self, root: Path, app: str = ENDINGS, pythonpath_extra: Path | None = None, **settings: object
+        self,
+        root: Path,
+        app: str = ENDINGS,
+        pythonpath_extra: Path | None = None,
+        **settings: object,
     ) -> None:
         self.root = root
         self.app_name = app
@@ -148,7 +156,7 @@ class NodeUnderTest:
         }
         self.app = App(store=self.url)
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- life
 
     def start(self, *, wait: bool = True) -> NodeUnderTest:
         with self.log.open("ab") as log:
@@ -228,7 +236,7 @@ class NodeUnderTest:
                 os.kill(pid, signal.SIGKILL)
         return [f"{pid}: {_cmdline(pid)}" for pid in strays]
 
-    # -- processes and files ----------------------------------------------------------------------
+    # -- processes and files
 
     def processes(self) -> list[int]:
         """Return the living processes that descend from our nodes (by environment or directory)."""
@@ -258,10 +266,12 @@ class NodeUnderTest:
         return pid
 
     def extra_processes(self) -> list[str]:
-        """Return what lives below a running node beside zygote and workers (settled nodes: none)."""
+        """Return what lives below a running node beside zygote and workers; none if it is idle."""
         workers = set(self.worker_pids())
         known = {self.pid, *workers}
-        zygotes = [p for p in self.processes() if p not in known and _cmdline(p).count("worker.zygote")]
+        zygotes = [
+            p for p in self.processes() if p not in known and _cmdline(p).count("worker.zygote")
+        ]
         return [
             f"{pid}: {_cmdline(pid)}"
             for pid in self.processes()
@@ -272,7 +282,7 @@ class NodeUnderTest:
         """Return the files below TMPDIR that a stopped node should have removed."""
         return sorted(str(p.relative_to(self.tmp)) for p in self.tmp.rglob("*") if not p.is_dir())
 
-    # -- talking ----------------------------------------------------------------------------------
+    # -- talking
 
     @property
     def client(self) -> Client:
@@ -285,7 +295,8 @@ class NodeUnderTest:
     def cli(self, *args: str, timeout: float = 30.0) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*COMMAND, *args],
-            cwd=self.root, env=self.env, capture_output=True, text=True, timeout=timeout, check=False,
+            cwd=self.root, env=self.env, timeout=timeout,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
 
     def cli_json(self, *args: str) -> Any:
@@ -332,9 +343,11 @@ class NodeUnderTest:
         lines = [json.loads(x) for x in self.log_text().splitlines() if x.startswith("{")]
         return [line for line in lines if name is None or line.get("event") == name]
 
-    # -- tasks ------------------------------------------------------------------------------------
+    # -- tasks
 
-    def submit(self, type: str, /, *, spec: Mapping[str, Any] | None = None, **params: Any) -> Handle:
+    def submit(
+        self, type: str, /, *, spec: Mapping[str, Any] | None = None, **params: Any
+    ) -> Handle:
         return self.app.submit({"type": type, "params": params, **(spec or {})})
 
     def run(self, type: str, /, *, timeout: float = 30.0, **params: Any) -> TaskView:
@@ -409,6 +422,13 @@ class NodeUnderTest:
 
     def forget_files(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def ran_s(attempt: AttemptView) -> float:
+    """Return how long an attempt ran, by what is stored of it."""
+    assert attempt.started_at is not None
+    assert attempt.ended_at is not None
+    return (attempt.ended_at - attempt.started_at).total_seconds()
 
 
 PENDING, RUNNING, SUCCESS = "PENDING", "RUNNING", "SUCCESS"

@@ -1,11 +1,11 @@
 """What a crash costs, row by row of the crash table (docs: crashes), on SQLite.
 
 Each test kills at the very point by holding the process there with what is at hand (a held store
-lock, a stopped worker, a program that waits inside its transaction); the product has no failpoints.
+lock, a stopped worker, a program that waits in its transaction): the product has no failpoints.
 
-Not covered here: a late result that meets a newer attempt (one node owns a SQLite store, so only the
-ledger's contract can stage it), the power cut of the machine (only processes are killed), and the
-instant between the relay's ring and its mark, which in the embedded store is one commit.
+Not covered here: a late result that meets a newer attempt (one node owns a SQLite store, so only
+the ledger's contract can stage it), the power cut of the machine (only processes are killed), and
+the instant between the relay's ring and its mark, which in the embedded store is one commit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def ran_again(node: NodeUnderTest, handle: Handle) -> None:
     assert second == (SUCCESS, "returned", "reported", False)
 
 
-# -- submit -------------------------------------------------------------------------------------------------
+# -- submit
 
 IN_TRANSACTION = """
 import sys, time
@@ -113,7 +113,8 @@ def test_submitters_killed_anywhere(start_node: Start) -> None:
     assert len(stored) - len(answered) <= 8  # at most the one each was about to tell
     node.app.wait(sorted(stored), 30)
     first = node.query(
-        "SELECT count(DISTINCT task_id) FROM audit_log WHERE from_state IS NULL AND to_state = 'PENDING'"
+        "SELECT count(DISTINCT task_id) FROM audit_log"
+        " WHERE from_state IS NULL AND to_state = 'PENDING'"
     )
     assert first == [(len(stored),)]
     states = node.query("SELECT state, count(*) FROM tasks GROUP BY state")
@@ -122,7 +123,7 @@ def test_submitters_killed_anywhere(start_node: Start) -> None:
     eventually(lambda: node.query("SELECT count(*) FROM outbox") == [(0,)], 5, "all is published")
 
 
-# -- relay and doorbell ---------------------------------------------------------------------------------------
+# -- relay and doorbell
 
 
 def test_the_bell_was_never_rung(start_node: Start) -> None:
@@ -156,7 +157,7 @@ def test_the_bell_is_rung_for_nothing(start_node: Start, tmp_path: Path) -> None
     assert node.moves(handle.task_id) == [*begun(), RETURNED]
 
 
-# -- claim and assign -------------------------------------------------------------------------------------------
+# -- claim and assign
 
 
 def test_node_killed_with_an_unread_assignment(start_node: Start, tmp_path: Path) -> None:
@@ -182,7 +183,9 @@ def test_node_killed_right_after_its_claim(start_node: Start, tmp_path: Path) ->
     for n in range(5):
         path = tmp_path / f"ran{n}"
         handle = node.submit("touch", path=str(path))
-        while node.query("SELECT state FROM tasks WHERE task_id = ?", handle.task_id) == [(PENDING,)]:
+        while node.query("SELECT state FROM tasks WHERE task_id = ?", handle.task_id) == [
+            (PENDING,)
+        ]:
             pass
         node.kill()
         before = path.read_text().count("x") if path.exists() else 0
@@ -197,7 +200,7 @@ def test_node_killed_right_after_its_claim(start_node: Start, tmp_path: Path) ->
             assert node.moves(handle.task_id) == [*begun(), *LOST, CLAIMED, RETURNED]
 
 
-# -- verdict, autopsy, kill ---------------------------------------------------------------------------------------
+# -- verdict, autopsy, kill
 
 
 def test_node_killed_during_an_autopsy(start_node: Start) -> None:
@@ -243,7 +246,7 @@ def test_node_killed_between_kill_and_reap(start_node: Start) -> None:
     assert node.moves(handle.task_id) == [*begun(), LOST[0]]
 
 
-# -- finish ---------------------------------------------------------------------------------------------------------
+# -- finish
 
 
 def test_node_killed_before_the_ending_is_written(start_node: Start, tmp_path: Path) -> None:
@@ -289,7 +292,7 @@ def test_children_on_success_are_written_with_the_ending(start_node: Start) -> N
     assert node.query(children, handle.task_id) == [(1,)]
 
 
-# -- files ------------------------------------------------------------------------------------------------------------
+# -- files
 
 
 @pytest.mark.parametrize("victim", ["worker", "node"])

@@ -58,7 +58,7 @@ def test_nothing_leaks(start_node: Start) -> None:
 
 
 def test_all_workers_killed_together(start_node: Start) -> None:
-    """Three times ten at once, amid bursts of SIGHUP: every death is reaped with its right signal."""
+    """Three times ten at once, amid bursts of SIGHUP: each death is on record with its signal."""
     node = start_node(workers=10, restart_intensity="1000/60")
     for _ in range(3):
         eventually(lambda: len(node.worker_pids()) >= 10, 15)

@@ -1,4 +1,4 @@
-"""300 tasks of every kind while workers and the node itself are killed: nothing lost, nothing twice."""
+"""300 tasks of every kind while workers and the node are killed: nothing lost, nothing twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from conftest import Start
 from harness import NodeUnderTest, eventually
@@ -45,7 +45,7 @@ class Storm:
         self._hold = threading.Lock()
         self._thread = threading.Thread(target=self._rage)
 
-    def __enter__(self) -> Storm:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -124,13 +124,20 @@ def test_storm(start_node: Start, tmp_path: Path) -> None:
         assert replayed([(m[0], m[1]) for m in moves]) is views[task_id].state
 
     # 0 double endings: one outcome for each attempt, and as many audited endings
-    endings = Counter(task_id for task_id, moves in trails.items() for m in moves if m[0] == "RUNNING")
+    endings = Counter(
+        task_id for task_id, moves in trails.items() for m in moves if m[0] == "RUNNING"
+    )
     attempts = node.query("SELECT task_id, attempt, outcome, reason FROM attempts ORDER BY 1, 2")
     assert all(outcome is not None for _, _, outcome, _ in attempts)
     assert Counter(task_id for task_id, *_ in attempts) == endings
-    ended = {(task_id, attempt): (outcome, reason) for task_id, attempt, outcome, reason in attempts}
+    ended = {
+        (task_id, attempt): (outcome, reason) for task_id, attempt, outcome, reason in attempts
+    }
     audited = {
-        (task_id, m[4]): m[1] for task_id, moves in trails.items() for m in moves if m[0] == "RUNNING"
+        (task_id, m[4]): m[1]
+        for task_id, moves in trails.items()
+        for m in moves
+        if m[0] == "RUNNING"
     }
     assert audited == {key: outcome for key, (outcome, _) in ended.items()}
 

@@ -19,7 +19,8 @@ from supervisor.model.states import State
 STOPPED = (RUNNING, CANCELED, "anna", "canceled")
 REPORTED = (CANCELED, "canceled", "reported", False)
 LADDER = [
-    "cancel_requested", "cancel_delivered", "cancel_acknowledged", "cancel_stopped", "cancel_verified",
+    "cancel_requested", "cancel_delivered", "cancel_acknowledged",
+    "cancel_stopped", "cancel_verified",
 ]  # fmt: skip
 FORCED = (CANCELED, "canceled", "exited", True)
 
@@ -156,7 +157,9 @@ def test_fifty_in_one_call(node: NodeUnderTest, tmp_path: Path) -> None:
 def test_command_line(node: NodeUnderTest) -> None:
     waiting = node.submit("ok", spec={"run_after": "2999-01-01T00:00:00Z"})
     assert node.cli("cancel", waiting.task_id).returncode == 2  # no reason, no cancel
-    answer = node.cli("cancel", waiting.task_id, "--by", "anna", "--reason", "wrong month", "--json")
+    answer = node.cli(
+        "cancel", waiting.task_id, "--by", "anna", "--reason", "wrong month", "--json"
+    )
     assert (answer.returncode, waiting.state()) == (0, State.CANCELED)
     again = node.cli("cancel", waiting.task_id, "--by", "anna", "--reason", "again")
     assert again.returncode == 1
@@ -194,12 +197,10 @@ def test_cancel_races_the_start(node: NodeUnderTest, tmp_path: Path) -> None:
     }
 
 
-# -- three wishes, told apart ----------------------------------------------------------------------------------
+# -- three wishes, told apart
 
 
-@pytest.mark.parametrize(
-    ("kind", "word"), [("told", "SoftTimeout"), ("atold", "CancelledError")]
-)
+@pytest.mark.parametrize(("kind", "word"), [("told", "SoftTimeout"), ("atold", "CancelledError")])
 def test_soft_limit_is_a_timeout_and_retried(
     node: NodeUnderTest, tmp_path: Path, kind: str, word: str
 ) -> None:
@@ -208,17 +209,14 @@ def test_soft_limit_is_a_timeout_and_retried(
     assert (view.state, view.reason, view.attempt) == (State.TIMEOUT, "soft_timeout", 2)
     ended = (RUNNING, TIMEOUT, "node", "soft_timeout")
     assert node.moves(view.task_id) == [
-        *begun(), ended, (TIMEOUT, PENDING, "node", "retry"), (PENDING, RUNNING, "node", "claimed"), ended,
+        *begun(), ended, (TIMEOUT, PENDING, "node", "retry"),
+        (PENDING, RUNNING, "node", "claimed"), ended,
     ]  # fmt: skip
     assert path.read_text().split() == [word, word]
 
 
-@pytest.mark.parametrize(
-    ("kind", "word"), [("told", "TaskCanceled"), ("atold", "CancelledError")]
-)
-def test_cancel_is_not_retried(
-    node: NodeUnderTest, tmp_path: Path, kind: str, word: str
-) -> None:
+@pytest.mark.parametrize(("kind", "word"), [("told", "TaskCanceled"), ("atold", "CancelledError")])
+def test_cancel_is_not_retried(node: NodeUnderTest, tmp_path: Path, kind: str, word: str) -> None:
     path = tmp_path / "marks"
     handle = node.submit(kind, path=str(path))
     node.started(handle)
@@ -232,7 +230,9 @@ def test_cancel_wins_over_the_soft_limit(node: NodeUnderTest, tmp_path: Path, ki
     """Both within 50 ms of each other, the cancel before or after."""
     for early_s in (0.05, 0.0, -0.05):
         path = str(tmp_path / f"{early_s}")
-        handle = node.submit(kind, spec={"soft_timeout": 0.5, "timeout": 20, "max_retries": 0}, path=path)
+        handle = node.submit(
+            kind, spec={"soft_timeout": 0.5, "timeout": 20, "max_retries": 0}, path=path
+        )
         started = node.started(handle).started_at
         assert started is not None
         age = time.time() - started.timestamp()
@@ -264,7 +264,7 @@ def test_async_body_that_swallows_is_killed(node: NodeUnderTest, tmp_path: Path)
     assert "swallowed" in path.read_text()
 
 
-# -- in the gap, on purpose --------------------------------------------------------------------------------------
+# -- in the gap, on purpose
 
 
 def test_assigned_to_a_worker_that_stands_still(start_node: Start, tmp_path: Path) -> None:
@@ -308,7 +308,12 @@ def test_idle_worker_that_stands_still_is_replaced(start_node: Start, tmp_path: 
     (pid,) = node.worker_pids()
     os.kill(pid, signal.SIGSTOP)
     view = node.run("touch", path=str(tmp_path / "ran"))
-    assert (view.state, view.attempt, view.retry_count, view.crash_count) == (State.SUCCESS, 2, 0, 0)
+    assert (view.state, view.attempt, view.retry_count, view.crash_count) == (
+        State.SUCCESS,
+        2,
+        0,
+        0,
+    )
     assert node.moves(view.task_id) == [
         *begun(), (RUNNING, FAILED, "node", "never_started"), (FAILED, PENDING, "node", "requeued"),
         (PENDING, RUNNING, "node", "claimed"), (RUNNING, "SUCCESS", "node", "returned"),

@@ -1,4 +1,4 @@
-"""Short tasks are handed out ahead; what waits behind a slow one is taken back and runs elsewhere."""
+"""Short tasks are handed out ahead; behind a slow one they are taken back."""
 
 from __future__ import annotations
 

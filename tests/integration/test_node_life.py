@@ -31,7 +31,7 @@ CLAIMED = (PENDING, RUNNING, "node", "claimed")
 RETURNED = (RUNNING, SUCCESS, "node", "returned")
 
 
-# -- SIGKILL of the node ------------------------------------------------------------------------------------
+# -- SIGKILL of the node
 
 
 def test_node_killed_in_mid_run(start_node: Start, tmp_path: Path) -> None:
@@ -49,7 +49,9 @@ def test_node_killed_in_mid_run(start_node: Start, tmp_path: Path) -> None:
 
     node.kill()
     eventually(
-        lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in workers), 1, "workers are gone"
+        lambda: not any(os.path.exists(f"/proc/{pid}/exe") for pid in workers),
+        1,
+        "workers are gone",
     )
     assert handle.state() is State.RUNNING  # nobody has judged it yet, and it says so
 
@@ -123,7 +125,7 @@ def test_second_node_on_one_store_is_refused(start_node: Start) -> None:
     assert node.run("ok", value=2).result_json == "2"
 
 
-# -- a stop in order ------------------------------------------------------------------------------------------
+# -- a stop in order
 
 
 def test_stop_lets_a_running_task_finish(start_node: Start, tmp_path: Path) -> None:
@@ -226,7 +228,7 @@ def test_release_hooks_run_at_a_stop(start_node: Start, tmp_path: Path) -> None:
     assert exits == [("exited with code 0", "stopped")] * 2
 
 
-# -- reload ----------------------------------------------------------------------------------------------------
+# -- reload
 
 
 def write_app(where: Path, name: str, greeting: str, *, hook: str = "") -> str:

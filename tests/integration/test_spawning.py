@@ -1,4 +1,4 @@
-"""How workers come to be when something is in the way: unforkable apps, lost zygotes, crash loops."""
+"""How workers come to be with something in the way: unforkable apps, lost zygotes, crash loops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def nap(ctx):
     import time
     time.sleep(600)
 """
-THREAD = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True, name='poller').start()\n"
+THREAD = """
+import threading
+threading.Thread(target=threading.Event().wait, daemon=True, name="poller").start()
+"""
 #: The worker reseeds numpy's generator if the app has loaded it: one without `random` ends it.
 DIES_AFTER_BIRTH = "import sys, types\nsys.modules['numpy'] = types.ModuleType('numpy')\n"
 DIES_IN_THE_FORK = "import os\nos.register_at_fork(after_in_child=lambda: os._exit(9))\n"

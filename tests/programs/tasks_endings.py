@@ -1,4 +1,4 @@
-"""Tasks with one way to end each, for nodes under test. `path` names where a task leaves its marks."""
+"""Tasks with one way to end each. `path` names where a task leaves its marks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mark(path: str, text: str = "x") -> None:
         file.write(f"{text}\n")
 
 
-# -- that end by themselves ---------------------------------------------------------------------------
+# -- that end by themselves
 
 
 @app.task()
@@ -71,7 +71,12 @@ def full(ctx, path: str):
     ctx.log.info("half way")
     now = ctx.submit("ok", params={"value": "now"}, tags=["child"])
     ctx.submit("ok", on_success=True, params={"value": "later"}, tags=["child"])
-    return {"child": now, "attempt": ctx.attempt, "by": ctx.submitted_by, "was": ctx.last_checkpoint}
+    return {
+        "child": now,
+        "attempt": ctx.attempt,
+        "by": ctx.submitted_by,
+        "was": ctx.last_checkpoint,
+    }
 
 
 @app.task(max_retries=3)
@@ -113,7 +118,7 @@ def odd_result(ctx, kind: str):
     return "x" * 300_000
 
 
-# -- exceptions that are hard to carry ------------------------------------------------------------------
+# -- exceptions that are hard to carry
 
 
 class NeedsTwo(Exception):
@@ -147,7 +152,7 @@ def _chained() -> Exception:
 
 
 @app.task(max_retries=0, timeout=20)
-def odd_error(ctx, kind: str):
+def odd_error(ctx, kind: str):  # noqa: C901 - a list of cases
     match kind:
         case "two_args":
             raise NeedsTwo("a", "b")
@@ -180,7 +185,7 @@ def odd_error(ctx, kind: str):
             raise asyncio.CancelledError
 
 
-# -- that must be told, and leave -----------------------------------------------------------------------
+# -- that must be told, and leave
 
 
 @app.task(timeout=20, soft_timeout=0.4, max_retries=0)
@@ -289,11 +294,17 @@ def resumes(ctx, path: str):
         raise
 
 
-# -- that only a kill ends (none of them retried) ---------------------------------------------------------
+# -- that only a kill ends (none of them retried)
 
 
 def hopeless(**more: Any) -> dict[str, Any]:
-    return {"timeout": 1.5, "soft_timeout": 0.5, "max_retries": 0, "heartbeat_interval": 30.0, **more}
+    return {
+        "timeout": 1.5,
+        "soft_timeout": 0.5,
+        "max_retries": 0,
+        "heartbeat_interval": 30.0,
+        **more,
+    }
 
 
 def no_soft() -> dict[str, Any]:
@@ -387,7 +398,7 @@ def hog(ctx):
         time.sleep(0.002)
 
 
-# -- that take their worker with them -----------------------------------------------------------------------
+# -- that take their worker with them
 
 
 @app.task(max_retries=5)
@@ -406,6 +417,7 @@ def crash(ctx, how: str = "kill", path: str | None = None):
             os.abort()
         case "null":
             ctypes.string_at(0)
+    return "unhurt"
 
 
 @app.task(max_retries=0)
@@ -417,7 +429,7 @@ def forks_and_returns(ctx):
     return "from the parent"
 
 
-# -- with a family ---------------------------------------------------------------------------------------------
+# -- with a family
 
 
 def _double_fork(path: str) -> None:
@@ -470,11 +482,11 @@ def pool_sum(ctx):
         return sum(pool.map(abs, [-1, -2, -3]))
 
 
-# -- that print --------------------------------------------------------------------------------------------------
+# -- that print
 
 
 @app.task(max_retries=0)
-def prints(ctx, kind: str, then: str = "fail"):
+def prints(ctx, kind: str, then: str = "fail"):  # noqa: C901 - a list of cases
     logging.getLogger("shop").warning("a log line before")
     match kind:
         case "flood":
@@ -501,7 +513,7 @@ def prints(ctx, kind: str, then: str = "fail"):
         raise ValueError("so that its output is kept")
     if then == "wait":
         time.sleep(600)
-    return None
+    return
 
 
 @app.task(**no_soft())
@@ -511,7 +523,7 @@ def litters(ctx):
     time.sleep(600)
 
 
-# -- quick ones ----------------------------------------------------------------------------------------------------
+# -- quick ones
 
 
 @app.task()

@@ -68,13 +68,13 @@ def result_refused(reason: Reason, why: str) -> Outcome:
     return Outcome(state=State.FAILED, reason=reason, error=why, retryable=False)
 
 
-def soft_timed_out(*, detail: str | None = None) -> Outcome:
-    """The body was told of its soft limit and left."""
+def soft_timed_out(*, where: str | None = None, traceback: str | None = None) -> Outcome:
+    """The body was told of its soft limit and left; `where` is the line that it was in."""
     return Outcome(
         state=State.TIMEOUT,
         reason=Reason.SOFT_TIMEOUT,
-        error="stopped by its soft time limit",
-        detail=detail,
+        error="stopped by its soft time limit" + (f" at {where}" if where else ""),
+        traceback=traceback,
     )
 
 

@@ -132,8 +132,7 @@ class Dispatching:
         attempt = Attempt(self._seq, claim, floor.limits_of(claim), claim.worker_id, now)
         waited = (claim.claimed_at - claim.run_after).total_seconds()
         if claim.queue not in floor.queues:
-            floor.queues.add(claim.queue)
-            floor.metrics.allow("queue", (claim.queue,))
+            floor.know_queues((claim.queue,))
         floor.metrics.observe("queue_wait_seconds", max(0.0, waited), queue=claim.queue)
         if slot is None:
             slot = Slot(claim.worker_id, 0, "gone", now)

@@ -7,7 +7,7 @@ both are forgotten when they end, so nothing here grows with the number of tasks
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -191,6 +191,13 @@ class Floor:
         """Add a line to the attempt's audit trail."""
         claim = attempt.claim
         self.scribe.ask(Note(claim.task_id, claim.attempt, reason, text))
+
+    def know_queues(self, names: Iterable[str]) -> None:
+        """Give queues that are new here their own series."""
+        new = set(names) - self.queues
+        if new:
+            self.queues |= new
+            self.metrics.allow("queue", new)
 
     def anchor(self) -> None:
         """Read both clocks together, once a turn, for `wall`."""

@@ -122,7 +122,7 @@ class Listening:
                 note = "returned after its soft time limit" if over else None
                 return ended.returned(message.result_json or "null", detail=note)
             case "interrupted":
-                return _interrupted(message.interrupted_by or "")
+                return _interrupted(message)
             case "result_invalid" | "result_too_large" as how:
                 return ended.result_refused(Reason(how), message.error or how)
         return ended.raised(
@@ -194,10 +194,13 @@ def _headline(captured: port.Captured) -> str:
     return captured.why or "no diagnosis"
 
 
-def _interrupted(kind: str) -> Outcome:
-    if kind == "soft_timeout":
-        return ended.soft_timed_out()
-    return ended.shut_down() if kind == "shutdown" else ended.canceled()
+def _interrupted(message: wire.Finished) -> Outcome:
+    match message.interrupted_by:
+        case "soft_timeout":
+            return ended.soft_timed_out(where=message.error, traceback=message.traceback)
+        case "shutdown":
+            return ended.shut_down()
+    return ended.canceled(detail=f"left at {message.error}" if message.error else None)
 
 
 def _usage(message: wire.Finished) -> dict[str, float]:

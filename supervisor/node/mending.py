@@ -64,8 +64,9 @@ class Mending:
     def counts(self, read: port.CountsRead) -> None:
         """Show the store's numbers."""
         floor = self._floor
-        floor.metrics.allow("queue", read.by_queue)
-        for queue, (due, later, running) in read.by_queue.items():
+        floor.know_queues(read.by_queue)
+        for queue in floor.queues:  # one that has no live task any more is shown as empty
+            due, later, running = read.by_queue.get(queue, (0, 0, 0))
             floor.metrics.set("in_queue", due, queue=queue)
             floor.metrics.set("scheduled", later, queue=queue)
             floor.metrics.set("running", running, queue=queue)

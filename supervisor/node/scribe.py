@@ -188,7 +188,7 @@ class StoreScribe:
 
     def _finish(self, tx: Transaction, requests: Sequence[port.Finish]) -> port.EndingsWritten:
         endings = [ending for request in requests for ending in request.endings]
-        settlements = tx.finish(endings)
+        settlements = tx.finish(endings, now=self._clock.now())
         return port.EndingsWritten(tuple(zip(endings, settlements, strict=True)))
 
     def _submit(self, tx: Transaction, request: port.SubmitFor) -> port.ChildAnswer:

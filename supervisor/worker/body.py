@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from supervisor.errors import Interruption
@@ -30,6 +31,9 @@ RESULT_MAX_BYTES = 256 * 1024
 ERROR_TYPE_MAX = 200
 #: Frames kept of each traceback in a chain: the outermost and innermost are what people read.
 TRACEBACK_FRAMES = 60
+#: Where frames that are not the task's own come from.
+_OURS = str(Path(__file__).parent)
+_STANDARD_LIBRARY = str(Path(traceback.__file__).parent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +74,7 @@ def run_body(app: App, assign: Assign, guard: Guard) -> BodyEnd:
         if guard.wish() is None or not _is_stop(exc):
             return _raised(task, exc)
         guard.acknowledge()
-        return BodyEnd(how="interrupted")
+        return BodyEnd(how="interrupted", error=_where(exc), traceback=_traceback(exc))
     return _returned(value)
 
 
@@ -146,6 +150,20 @@ def _message(exc: BaseException) -> str:
         return _printable(cut(str(exc), ERROR_TEXT_MAX))
     except BaseException as broken:
         return f"<its str() raised {_type_name(broken)}>"
+
+
+def _where(exc: BaseException) -> str:
+    """Name the line of the task's own code at which it was interrupted."""
+    try:
+        frames = traceback.extract_tb(exc.__traceback__)
+    except Exception as broken:  # a source file that cannot be read
+        return f"<finding where raised {type(broken).__name__}>"
+    foreign = (_OURS, _STANDARD_LIBRARY)
+    own = [f for f in frames if not f.filename.startswith(foreign) or "-packages" in f.filename]
+    if not own:
+        return ""
+    line = own[-1]
+    return _printable(cut(f"{line.filename}:{line.lineno} in {line.name}: {line.line}", 500))
 
 
 def _traceback(exc: BaseException) -> str:

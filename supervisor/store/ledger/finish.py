@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -64,10 +64,12 @@ def finish(
     *,
     operator: str,
     chance: Callable[[], float],
+    now: datetime | None,
 ) -> list[Settlement | None]:
     """End these attempts and say what became of each task; None where the fence refused.
 
-    `operator` stands in the audit where `settle` names nobody else.
+    `operator` stands in the audit where `settle` names nobody else. The audit tells when the state
+    changed (`now`), which is a little after the attempt ended.
     """
     rows = _read(session, endings)
     writes = _Writes()
@@ -81,7 +83,9 @@ def finish(
             continue
         settlement = settle(row.facts, ending.outcome, ending.policy, ending.ended_at, chance())
         row.state = settlement.state  # a second ending of the same attempt in this batch is late
-        _collect(session, writes, ending, row, settlement, operator)
+        _collect(session, writes, ending, row, settlement)
+        at = session.encode(now or ending.ended_at)
+        _collect_audit(writes, ending, settlement, at, operator)
         settlements.append(settlement)
     _write(session, writes)
     for ending in late:
@@ -121,7 +125,6 @@ def _collect(
     ending: Ending,
     row: _Row,
     settlement: Settlement,
-    operator: str,
 ) -> None:
     outcome = ending.outcome
     at = session.encode(ending.ended_at)
@@ -155,7 +158,6 @@ def _collect(
         writes.events.append((ending.task_id, ending.attempt, EVENT_DUE, run_after, at))
     if ending.log_tail is not None and settlement.path[1] is not State.SUCCESS:
         writes.logs.append((ending.task_id, ending.attempt, storable(ending.log_tail)))
-    _collect_audit(writes, ending, settlement, at, operator)
 
 
 def _ended_row(

@@ -91,9 +91,13 @@ class Transaction(Look):
         *,
         operator: str = SUPERVISOR,
         chance: Callable[[], float] = random.random,
+        now: datetime | None = None,
     ) -> list[Settlement | None]:
-        """End attempts and say what became of each task; None where the fence refused it."""
-        return finish.finish(self._session, endings, operator=operator, chance=chance)
+        """End attempts and say what became of each task; None where the fence refused it.
+
+        `now` is when the states change; without it, when each attempt ended.
+        """
+        return finish.finish(self._session, endings, operator=operator, chance=chance, now=now)
 
     def checkpoint(self, task_id: str, attempt: int, value_json: str, now: datetime) -> bool:
         """Keep an attempt's latest checkpoint; False when it is no longer the running one."""

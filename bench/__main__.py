@@ -1,4 +1,4 @@
-"""Measure, print the table, keep the list; exit 1 when a budget is missed.
+"""Measure, print the table, keep the list; exit 1 when a budget is missed (never with --quick).
 
 Usage: python -m bench [--quick] [NAME …] with NAME of: start, submit, drain, latency.
 """
@@ -243,7 +243,7 @@ def main() -> int:
             figures += BENCHES[name](Path(folder), 0.1 if options.quick else 1.0)
     print(table(figures))
     print(f"kept in {keep(figures).relative_to(Path.cwd())}", file=sys.stderr)
-    return 0 if all(figure.ok for figure in figures) else 1
+    return 0 if options.quick or all(figure.ok for figure in figures) else 1
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -132,10 +132,12 @@ class NodeUnderTest:
         root: Path,
         app: str = ENDINGS,
         pythonpath_extra: Path | None = None,
+        prefix: Sequence[str] = (),
         **settings: object,
     ) -> None:
         self.root = root
         self.app_name = app
+        self.prefix = prefix
         self.mark = f"{os.getpid()}-{root.name}"
         self.tmp = root / "tmp"
         self.tmp.mkdir(mode=0o700, parents=True)
@@ -161,7 +163,7 @@ class NodeUnderTest:
     def start(self, *, wait: bool = True) -> NodeUnderTest:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*COMMAND, "run", self.app_name],
+                [*self.prefix, *COMMAND, "run", self.app_name],
                 cwd=self.root, env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         if wait:

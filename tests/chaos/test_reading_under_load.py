@@ -1,4 +1,4 @@
-"""Many writers and readers on one file (case B41): nobody fails for locking, each task runs once."""
+"""Many writers and readers on one file (case B41): no task fails for it, and each runs once."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ app.client.close()
 def test_submitters_readers_and_a_vacuum(start_node: Start, tmp_path: Path) -> None:
     node = start_node(workers=4)
     path = tmp_path / "ran"
+    arguments = (node.url, str(path))
     programs = [
-        subprocess.Popen([sys.executable, "-c", text, node.url, str(path)], cwd=REPOSITORY, env=node.env)
+        subprocess.Popen([sys.executable, "-c", text, *arguments], cwd=REPOSITORY, env=node.env)
         for text in (SUBMITTER, SUBMITTER, SUBMITTER, READER, READER)
     ]  # fmt: skip
     eventually(lambda: path.exists(), 10)

@@ -186,6 +186,23 @@ def test_soft_timeout(node: NodeUnderTest, tmp_path: Path, body: str) -> None:
     assert 0.4 <= ran_s(attempt) < 2
 
 
+def test_soft_limit_passes_a_broad_except(node: NodeUnderTest) -> None:
+    """`except Exception` around every step does not swallow it (case B16)."""
+    view = node.run("careless")
+    assert (view.state, view.reason) == (State.TIMEOUT, "soft_timeout")
+    assert node.endings(view.task_id) == [(TIMEOUT, "soft_timeout", "reported", False)]
+
+
+def test_error_whose_text_never_comes(node: NodeUnderTest) -> None:
+    """Its str() sleeps: the limit still holds, and nobody else waits."""
+    limits = {"timeout": 1.0, "soft_timeout": 0.9}
+    handle = node.submit("odd_error", spec=limits, kind="str_sleeps")
+    assert node.run("ok", value=1).state is State.SUCCESS
+    view = handle.wait(10)
+    assert (view.state, view.reason) == (State.TIMEOUT, "timeout")
+    assert node.endings(view.task_id) == [(TIMEOUT, "timeout", "exited", True)]
+
+
 def test_returned_after_the_soft_limit(node: NodeUnderTest) -> None:
     view = node.run("late_but_done")
     assert (view.state, view.result_json) == (State.SUCCESS, '"finished after all"')

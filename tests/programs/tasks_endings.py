@@ -11,6 +11,7 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -133,6 +134,12 @@ class BadText(Exception):
     __repr__ = __str__
 
 
+class SlowText(Exception):
+    def __str__(self) -> str:
+        time.sleep(600)
+        return "never"
+
+
 class Reducer(Exception):
     def __reduce__(self):
         os._exit(9)
@@ -160,6 +167,8 @@ def odd_error(ctx, kind: str):  # noqa: C901 - a list of cases
             raise ValueError(threading.Lock())
         case "str_raises":
             raise BadText
+        case "str_sleeps":
+            raise SlowText
         case "reduce":
             raise Reducer("plain text")
         case "huge":
@@ -201,6 +210,17 @@ def polite(ctx, path: str, body: str = "sleep"):
         raise
     finally:
         mark(path, "cleaned")
+
+
+@app.task(timeout=20, soft_timeout=0.35, max_retries=0)
+def careless(ctx):
+    """Swallows every Exception of every step, as people do."""
+    for _ in range(20):
+        try:
+            time.sleep(0.1)
+        except Exception:
+            logging.getLogger("shop").exception("a step failed")
+    return "never told"
 
 
 @app.task(timeout=20, soft_timeout=0.3, max_retries=0)
@@ -352,6 +372,24 @@ def regex(ctx):
 @app.task(**no_soft())
 def c_sleep(ctx):
     ctypes.PyDLL(None).sleep(600)  # PyDLL keeps the GIL
+
+
+@app.task(**hopeless())
+def blocks_in_cleanup(ctx):
+    try:
+        time.sleep(600)
+    finally:
+        threading.Event().wait()
+
+
+@app.task(**no_soft())
+def silent_peer(ctx):
+    """Waits without a limit for a peer that accepts and says nothing."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as line,
+    ):
+        line.recv(1)
 
 
 @app.task(**no_soft())

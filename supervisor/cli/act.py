@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import click
 
 from supervisor.cli.call import Call, command, os_user
 from supervisor.cli.group import EXIT_REFUSED
+from supervisor.cli.roll import NO_NODE, roll_call
 from supervisor.cli.text import cell, columns, state_text
-from supervisor.model.record import Acted
+from supervisor.model.record import Acted, Answer
 
 Verb = Callable[..., list[Acted]]
+_FOR_A_NODE = frozenset({Answer.REQUESTED, Answer.ALREADY_REQUESTED})
 FULL_ID_LENGTH = len("task_") + 32
 
 
@@ -65,6 +68,8 @@ def full_id(call: Call, given: str) -> str:
 
 def _act(call: Call, verb: Verb, task_ids: Sequence[str], by: str | None, reason: str) -> int:
     answers = verb([full_id(call, given) for given in task_ids], by=by or os_user(), reason=reason)
+    if any(answer.answer in _FOR_A_NODE for answer in answers):
+        answers = _with_node(call, answers)
     document = [
         {
             "task_id": answer.task_id,
@@ -81,3 +86,15 @@ def _act(call: Call, verb: Verb, task_ids: Sequence[str], by: str | None, reason
     ]
     call.answer({"tasks": document}, lambda: columns(("TASK", "ANSWER", "STATE", "DETAIL"), rows))
     return 0 if all(answer.done for answer in answers) else EXIT_REFUSED
+
+
+def _with_node(call: Call, answers: Sequence[Acted]) -> list[Acted]:
+    """Add to each wish that only a node can fulfil that none runs, if so."""
+    if roll_call(call.client().reader).running:
+        return list(answers)
+    return [
+        replace(one, detail="; ".join(filter(None, (one.detail, NO_NODE))))
+        if one.answer in _FOR_A_NODE
+        else one
+        for one in answers
+    ]

@@ -121,6 +121,13 @@ def jsonable(value: object) -> object:
     return str(value)
 
 
+def fields_of(value: object) -> dict[str, object]:
+    """Return a dataclass as its JSON object, to add to."""
+    document = jsonable(value)
+    assert isinstance(document, dict)
+    return document
+
+
 def os_user() -> str:
     """Return who runs this command, for the audit."""
     import getpass

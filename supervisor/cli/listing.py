@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
-from supervisor.cli.call import Call, command
+from supervisor.cli.call import Call, command, fields_of
+from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import ago, cell, columns, state_text
 from supervisor.clock import SystemClock
 from supervisor.model.states import State
+
+if TYPE_CHECKING:
+    from supervisor.store import TaskLine
 
 LIMIT_MAX = 500
 
@@ -47,26 +53,39 @@ def list_tasks(
         limit=limit,
         before_id=before,
     )
-    page = call.client().reader.tasks(wanted)
+    reader = call.client().reader
+    page = reader.tasks(wanted)
+    roll = roll_call(reader)
     now = SystemClock().now()
 
     def lines() -> Iterator[str]:
-        rows = [
-            (
-                cell(task.task_id),
-                state_text(task.state) + (" (assigned)" if task.assigned else ""),
-                cell(task.type, 40),
-                cell(task.queue, 20),
-                str(task.priority),
-                f"{task.attempt}",
-                ago(task.created_at, now),
-                cell(task.error or task.reason),
-            )
-            for task in page.tasks
-        ]
+        rows = [_row(task, roll, now) for task in page.tasks]
         head = ("TASK", "STATE", "TYPE", "QUEUE", "PRIO", "ATTEMPT", "AGE", "LAST")
         yield from columns(head, rows) if rows else ["no tasks"]
         if page.next_id is not None:
             yield f"more: --before {page.next_id}"
 
-    call.answer({"tasks": page.tasks, "next": page.next_id}, lines)
+    tasks = [
+        {**fields_of(task), "node_gone": roll.gone_node(task) is not None} for task in page.tasks
+    ]
+    call.answer({"tasks": tasks, "next": page.next_id}, lines)
+
+
+def _row(task: TaskLine, roll: Roll, now: datetime) -> tuple[str, ...]:
+    return (
+        cell(task.task_id),
+        state_text(task.state) + (" (assigned)" if task.assigned else ""),
+        cell(task.type, 40),
+        cell(task.queue, 20),
+        str(task.priority),
+        str(task.attempt),
+        ago(task.created_at, now),
+        cell(_last(task, roll)),
+    )
+
+
+def _last(task: TaskLine, roll: Roll) -> str:
+    """Return what was last heard of a task."""
+    if roll.gone_node(task) is not None:
+        return "node gone"
+    return task.error or task.reason

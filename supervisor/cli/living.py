@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from supervisor.cli.roll import roll_call
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
 from supervisor.model.states import State
@@ -41,6 +42,14 @@ def living_worker(reader: Reader, task: TaskView) -> WorkerRecord:
     workers = reader.workers(task.node_id)
     worker = next((one for one in workers if one.worker_id == task.worker_id), None)
     if worker is None or start_ticks(worker.pid) != worker.start_ticks:
+        roll = roll_call(reader)
+        gone = roll.gone_node(task)
+        if gone is not None:
+            raise Refused(
+                f"the node of {task.task_id} is gone (pid {gone.pid}), and its worker with it",
+                remedy=f"There is no process to look at: {roll.judged}.",
+                node_id=task.node_id,
+            )
         raise Refused(
             f"the worker of {task.task_id} is no process of this host",
             remedy=f"Run the command on the host of node {task.node_id}.",

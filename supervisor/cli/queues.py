@@ -8,6 +8,7 @@ import click
 
 from supervisor.cli.call import Call, command, os_user
 from supervisor.cli.group import EXIT_REFUSED
+from supervisor.cli.roll import roll_call
 from supervisor.cli.text import cell, clock, columns
 from supervisor.clock import SystemClock
 
@@ -55,7 +56,9 @@ def queues(call: Call) -> None:
 
     IN QUEUE counts tasks that are due now, SCHEDULED those whose time has not come.
     """
-    found = call.client().reader.queues(SystemClock().now())
+    reader = call.client().reader
+    found = reader.queues(SystemClock().now())
+    no_node = not roll_call(reader).running
 
     def lines() -> Iterator[str]:
         rows = [
@@ -71,8 +74,10 @@ def queues(call: Call) -> None:
         ]
         head = ("QUEUE", "IN QUEUE", "SCHEDULED", "RUNNING", "PAUSED", "LAST PAUSE OR RESUME")
         yield from columns(head, rows) if rows else ["no queues yet"]
+        if no_node and any(view.running for view in found):
+            yield "no node runs: RUNNING is the last word of one that is gone"
 
-    call.answer({"queues": found}, lines)
+    call.answer({"queues": found, "node_runs": not no_node}, lines)
 
 
 def _paused(whole: bool, priorities: tuple[int, ...]) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from supervisor.cli.call import Call, command, jsonable
+from supervisor.cli.call import Call, command, fields_of
+from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import cell, clock, columns, plain, size, span, state_text
 from supervisor.model.states import State
 
@@ -33,8 +34,10 @@ def show(call: Call, task_id: str) -> None:
     attempts = reader.attempts(task.task_id)
     ladder = _ladder(task, reader.history(task.task_id))
     autopsies = reader.autopsies(task.task_id)
+    roll = roll_call(reader)
     document = {
         **dict(_fields(task)),
+        "node_gone": roll.gone_node(task) is not None,
         "params": json.loads(task.params_json),
         "result": None if task.result_json is None else json.loads(task.result_json),
         "attempts": [_attempt_document(attempt) for attempt in attempts],
@@ -43,7 +46,7 @@ def show(call: Call, task_id: str) -> None:
     }
 
     def lines() -> Iterator[str]:
-        yield from _task_lines(task)
+        yield from _task_lines(task, roll)
         yield from _attempt_lines(attempts)
         yield from _ladder_lines(ladder)
         yield from _autopsy_lines(autopsies)
@@ -84,27 +87,27 @@ def _move(line: HistoryLine) -> str:
 
 
 def _fields(task: TaskView) -> Iterator[tuple[str, Any]]:
-    plain_document = jsonable(task)
-    assert isinstance(plain_document, dict)
-    for name, value in plain_document.items():
+    for name, value in fields_of(task).items():
         if name not in {"params_json", "result_json"}:
             yield name, value
 
 
 def _attempt_document(attempt: AttemptView) -> dict[str, Any]:
-    document = jsonable(attempt)
-    assert isinstance(document, dict)
-    result = document.pop("result_json")
+    document = fields_of(attempt)
+    del document["result_json"]
+    result = attempt.result_json
     return {**document, "result": None if result is None else json.loads(result)}
 
 
-def _task_lines(task: TaskView) -> Iterator[str]:
+def _task_lines(task: TaskView, roll: Roll) -> Iterator[str]:
     yield f"{task.task_id}  {state_text(task.state)}  {cell(task.reason)}"
     if task.assigned:
         yield "  assigned, not started yet"
     if task.quarantined:
         yield f"  quarantined: it has killed its worker {task.crash_count} times"
+    gone = roll.gone_node(task)
     facts = (
+        ("node", gone and f"gone (pid {gone.pid}): RUNNING is its last word; {roll.judged}"),
         ("type", task.type),
         ("queue", f"{task.queue}, priority {task.priority}"),
         ("submitted", f"{clock(task.created_at)} by {task.submitted_by or '-'}"),

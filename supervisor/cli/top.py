@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from supervisor.cli.call import Call, command
+from supervisor.cli.call import Call, command, fields_of
+from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import ago, cell, columns, state_text
 from supervisor.clock import SystemClock
 from supervisor.model.states import State
@@ -25,7 +26,11 @@ RUNNING_MAX = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shot:
-    """What there is to see at one moment. Ended nodes and workers are left out."""
+    """What there is to see at one moment. Ended nodes and workers are left out.
+
+    A node that was killed is among the nodes until its successor writes down its end; its workers
+    went with it.
+    """
 
     at: datetime
     in_queue: int
@@ -33,6 +38,21 @@ class Shot:
     nodes: list[NodeView]
     workers: list[WorkerRecord]
     running: list[TaskLine]
+    roll: Roll
+
+    def document(self) -> dict[str, object]:
+        """Return it for programs."""
+        return {
+            "at": self.at,
+            "in_queue": self.in_queue,
+            "by_state": self.by_state,
+            "nodes": [{**fields_of(n), "gone": n.node_id in self.roll.gone} for n in self.nodes],
+            "workers": self.workers,
+            "running": [
+                {**fields_of(task), "node_gone": self.roll.gone_node(task) is not None}
+                for task in self.running
+            ],
+        }
 
 
 @command(example="supervisor top --every 2")
@@ -52,7 +72,7 @@ def top(call: Call, every: float) -> None:
     reader = call.client().reader
     if call.as_json or not sys.stdout.isatty():
         shot = _take(reader)
-        call.answer(shot, lambda: _lines(shot, RUNNING_MAX))
+        call.answer(shot.document(), lambda: _lines(shot, RUNNING_MAX))
     else:
         with suppress(KeyboardInterrupt):  # how a person leaves it
             _watch(reader, every)
@@ -63,10 +83,11 @@ def _take(reader: Reader) -> Shot:
 
     now = SystemClock().now()
     counts = reader.counts(now)
-    nodes = [node for node in reader.nodes() if node.ended_at is None]
+    roll = roll_call(reader)
+    killed = [node for node in roll.gone.values() if node.ended_at is None]
     workers = [
         worker
-        for node in nodes
+        for node in roll.running
         for worker in reader.workers(node.node_id)
         if worker.ended_at is None
     ]
@@ -76,9 +97,10 @@ def _take(reader: Reader) -> Shot:
         at=now,
         in_queue=counts.in_queue,
         by_state={str(state): count for state, count in counts.by_state.items()},
-        nodes=nodes,
+        nodes=[*roll.running, *killed],
         workers=workers,
         running=running,
+        roll=roll,
     )
 
 
@@ -91,7 +113,7 @@ def _lines(shot: Shot, room: int) -> Iterator[str]:
         (
             cell(node.node_name, 30),
             str(node.pid),
-            ago(node.started_at, shot.at),
+            "gone" if node.node_id in shot.roll.gone else ago(node.started_at, shot.at),
             str(sum(worker.node_id == node.node_id for worker in shot.workers)),
             str(node.running),
             cell(node.listen),
@@ -99,7 +121,10 @@ def _lines(shot: Shot, room: int) -> Iterator[str]:
         for node in shot.nodes
     ]
     head = ("NODE", "PID", "UP", "WORKERS", "RUNNING", "LISTENS")
-    yield from columns(head, rows) if rows else ["no node runs: start one with `supervisor run`"]
+    if rows:
+        yield from columns(head, rows)
+    if not shot.roll.running:
+        yield "no node runs: start one with `supervisor run`"
     yield ""
     tasks = [_task_row(task, shot) for task in shot.running[:room]]
     head = ("TASK", "TYPE", "ATTEMPT", "RUNS FOR", "WORKER", "NOTE")
@@ -115,11 +140,14 @@ def _task_row(task: TaskLine, shot: Shot) -> tuple[str, ...]:
     note = "assigned" if task.assigned else task.verdict
     if task.mark is not None:
         note = f"{task.mark.kind} asked by {task.mark.by}"
+    gone = shot.roll.gone_node(task) is not None
+    if gone:
+        note = "node gone"
     return (
         cell(task.task_id),
         cell(task.type, 40),
         str(task.attempt),
-        ago(task.started_at, shot.at),
+        "-" if gone else ago(task.started_at, shot.at),
         cell(task.worker_id, 40),
         cell(note),
     )

@@ -13,7 +13,7 @@ from supervisor.node import port
 from supervisor.node.floor import Floor
 from supervisor.store.record import Orphan
 from supervisor.telemetry.events import emit
-from supervisor.worker import tree
+from supervisor.worker.presence import Place, is_gone, lives
 
 MARKS_EVERY_S = 1.0
 STRANGERS_EVERY_S = 1.0
@@ -112,22 +112,14 @@ class Mending:
             return "the store's lock is ours and the safety interval is over" if waited else None
         if node.process.boot_id != self._own.boot_id:
             return "the host has been restarted since"
-        if _lives(node.process.pid, node.process.start_ticks):
+        if lives(node.process.pid, node.process.start_ticks):
             return None  # it does run, without the lock: only a person can say why
-        if _lives(orphan.pid, orphan.start_ticks):
+        if lives(orphan.pid, orphan.start_ticks):
             return None  # its worker is still dying: the next round will see
         return "its worker and its node are gone (pid and start time)"
 
 
-def _lives(pid: int, start_ticks: int) -> bool:
-    return tree.is_alive(pid) and tree.start_ticks(pid) == start_ticks
-
-
 def dead_nodes(nodes: list[NodeRecord], own: ProcessIdentity) -> frozenset[str]:
     """Return the ids of former nodes of this host and boot whose process is gone."""
-    return frozenset(
-        node.node_id
-        for node in nodes
-        if (node.process.boot_id, node.process.pid_ns) == (own.boot_id, own.pid_ns)
-        and not _lives(node.process.pid, node.process.start_ticks)
-    )
+    here = Place(own.boot_id, own.pid_ns)
+    return frozenset(node.node_id for node in nodes if is_gone(node.process, here))

@@ -23,6 +23,7 @@ from pathlib import Path
 from supervisor.errors import BootFailed, ConfigError
 from supervisor.model.record import ProcessIdentity
 from supervisor.worker import tree, wire
+from supervisor.worker.presence import own_place
 from supervisor.worker.zygote import DESCRIPTOR_LIMIT, PR_SET_CHILD_SUBREAPER, prctl
 
 NODE_MARKER = "SUPERVISOR_NODE"
@@ -47,24 +48,14 @@ def raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def boot_id() -> str:
-    """Return the kernel's id of this boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def pid_namespace() -> int:
-    """Return the inode of our pid namespace."""
-    return Path("/proc/self/ns/pid").stat().st_ino
-
-
 def own_identity() -> ProcessIdentity:
     """Return who this process is, for the store."""
-    pid = os.getpid()
+    pid, here = os.getpid(), own_place()
     return ProcessIdentity(
         pid=pid,
         start_ticks=tree.start_ticks(pid) or 0,
-        boot_id=boot_id(),
-        pid_ns=pid_namespace(),
+        boot_id=here.boot_id,
+        pid_ns=here.pid_ns,
     )
 
 

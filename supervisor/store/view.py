@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from supervisor.model.outcome import StopMark
+from supervisor.model.record import ProcessIdentity
 from supervisor.model.states import REQUEUE_REASONS, State
 
 
@@ -175,9 +176,19 @@ class NodeView:
     node_id: str
     node_name: str
     pid: int
+    start_ticks: int
+    boot_id: str
+    pid_ns: int
     version: str
     listen: str
     started_at: datetime
     ended_at: datetime | None
     note: str | None
     running: int
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """Its process, as a value that can be looked for."""
+        return ProcessIdentity(
+            pid=self.pid, start_ticks=self.start_ticks, boot_id=self.boot_id, pid_ns=self.pid_ns
+        )

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from supervisor.errors import ConfigError, InvalidSpec, Problem, UnknownTaskType
-from supervisor.model.spec import TaskSpec, parse_spec, shorten
+from supervisor.model.spec import DEFAULT_QUEUE, TaskSpec, parse_spec, shorten
 from supervisor.settings import (
     Settings,
     TaskOptions,
@@ -231,15 +231,15 @@ class App:
         return hook
 
     def checked(self, spec: Mapping[str, Any]) -> TaskSpec:
-        """Check a spec against its type and return it, with the type's queue if it names none.
+        """Check a spec against its type and return it; if it names no queue, with the type's own.
 
         An app without types (a program that only submits) knows none and refuses none.
         Raises: InvalidSpec, UnknownTaskType.
         """
         name = spec.get("type") if isinstance(spec, Mapping) else None
         task = self._types.get(name) if isinstance(name, str) else None
-        if task is not None and task.options.queue is not None and spec.get("queue") is None:
-            spec = {**spec, "queue": task.options.queue}
+        if task is not None and spec.get("queue") is None:
+            spec = {**spec, "queue": task.options.queue or DEFAULT_QUEUE}
         parsed = parse_spec(spec)
         if task is not None:
             problems = task.signature.problems(spec.get("params", {}))

@@ -55,7 +55,7 @@ def submit(call: Call, what: str, app: str | None, **given: Any) -> None:
         specs = [("spec", _from_flags(what, options))]
     parsed = _checked(specs, app, options.get("by") or os_user())
     handles = list(_write(call, parsed))
-    _answer(call, handles)
+    _answer(call, handles, _unannounced(call, parsed))
 
 
 def _is_file(what: str, options: Mapping[str, Any]) -> bool:
@@ -156,6 +156,15 @@ def _write(call: Call, parsed: Sequence[TaskSpec]) -> Iterator[Handle]:
         raise
 
 
+def _unannounced(call: Call, parsed: Sequence[TaskSpec]) -> list[str]:
+    """Say which types of these tasks no node has ever spoken of: perhaps a typing error."""
+    announced = {view.type for view in call.client().reader.types()}
+    return [
+        f"no node has announced this type yet: {name}"
+        for name in sorted({spec.type for spec in parsed} - announced)
+    ]
+
+
 def _progress(call: Call, batches: range, total: int) -> Iterator[int]:
     if len(batches) < 2 or call.as_json or not sys.stderr.isatty():
         yield from batches
@@ -170,12 +179,13 @@ def _progress(call: Call, batches: range, total: int) -> Iterator[int]:
             progress.update(bar, completed=min(start + BATCH, total))
 
 
-def _answer(call: Call, handles: Sequence[Handle]) -> None:
+def _answer(call: Call, handles: Sequence[Handle], notes: Sequence[str]) -> None:
     created = sum(handle.created for handle in handles)
     document = {
         "tasks": [{"task_id": h.task_id, "created": h.created} for h in handles],
         "created": created,
         "existing": len(handles) - created,
+        "notes": notes,
     }
 
     def lines() -> Iterator[str]:
@@ -187,3 +197,6 @@ def _answer(call: Call, handles: Sequence[Handle]) -> None:
             yield f"{created} created, {len(handles) - created} existed already"
 
     call.answer(document, lines)
+    if not call.as_json:
+        for note in notes[:SHOWN_MAX]:
+            click.echo(f"note: {note}", err=True)

@@ -6,7 +6,7 @@ pair. Everything heard comes as a value from `events()`; nothing here blocks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -241,6 +241,13 @@ class WorkerNote:
 
 
 @dataclass(frozen=True, slots=True)
+class TypesNote:
+    """Write that this node knows these types, each with the queue it names (None: none)."""
+
+    types: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Publish:
     """Relay outbox events to the bell. On the embedded store their delivery is the table itself."""
 
@@ -289,6 +296,7 @@ Request = (
     | Note
     | AutopsyNote
     | WorkerNote
+    | TypesNote
     | Publish
     | ClaimFor
     | ReadMarks

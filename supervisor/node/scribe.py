@@ -178,6 +178,8 @@ class StoreScribe:
                 )  # fmt: skip
             case port.WorkerNote():
                 tx.record_workers([self._worker_record(request)])
+            case port.TypesNote():
+                tx.record_types(request.types, self._node_id, now)
             case port.AutopsyNote():
                 tx.record_autopsy(self._autopsy_record(request.captured))
             case port.SubmitFor():

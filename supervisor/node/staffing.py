@@ -59,6 +59,8 @@ class Staffing:
         floor.types = {info.name: info for info in event.types}
         floor.options = {info.name: TaskOptions(**info.options) for info in event.types}  # type: ignore[arg-type]
         floor.metrics.allow("type", floor.types)
+        queues = {name: options.queue for name, options in floor.options.items()}
+        floor.scribe.ask(port.TypesNote(queues))
         emit("app.booted", app=self._app, types=sorted(floor.types))
         if event.obstacles:
             emit("app.unforkable", app=self._app, obstacles=list(event.obstacles))

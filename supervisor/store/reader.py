@@ -30,6 +30,7 @@ from supervisor.store.schema import (
     autopsies,
     nodes,
     queues,
+    task_types,
     tasks,
     workers,
 )
@@ -46,6 +47,7 @@ from supervisor.store.view import (
     TaskLine,
     TaskPage,
     TaskView,
+    TypeView,
 )
 
 _PREFIX = re.compile(r"(?:task_)?([0-9a-f]{8,32})\Z")
@@ -166,6 +168,12 @@ class Reader:
         with self._store.reading() as connection:
             owned = {row[0]: row[1] for row in connection.execute(running)}
             return [_node_view(row, owned.get(row.node_id, 0)) for row in connection.execute(query)]
+
+    def types(self) -> list[TypeView]:
+        """Return every task type that a node has ever announced, by name."""
+        query = sa.select(task_types).order_by(task_types.c.type)
+        with self._store.reading() as connection:
+            return [TypeView(*row) for row in connection.execute(query)]
 
     def workers(self, node_id: str | None = None, limit: int = 500) -> list[WorkerRecord]:
         """Return the workers (of one node), those that live first, then the latest born."""

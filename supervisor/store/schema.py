@@ -240,6 +240,17 @@ nodes = Table(
     Column("note", Text),
 )
 
+#: What nodes have said of the types they know; a row outlives its node.
+task_types = Table(
+    "task_types",
+    metadata,
+    Column("type", String(200), primary_key=True),
+    Column("queue", String(200)),  # NULL: the type names none
+    _id("node_id"),  # NULL: its node knows the type no more
+    Column("seen_at", Moment, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 workers = Table(
     "workers",
     metadata,

@@ -169,6 +169,16 @@ class QueueView:
     running: int
 
 
+@dataclass(frozen=True, slots=True)
+class TypeView:
+    """A task type as a node announced it last; `node_id` is None when that node dropped it."""
+
+    type: str
+    queue: str | None
+    node_id: str | None
+    seen_at: datetime
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
     """One incarnation of a node; `running` counts the RUNNING attempts it owns."""

@@ -10,6 +10,7 @@ from ledger_scene import NODE, START, Scene
 from supervisor.model import outcome as ended
 from supervisor.store import AutopsyRecord, Orphan, WorkerRecord
 from supervisor.store.schema import audit_log, outbox
+from supervisor.store.view import TypeView
 
 AUTOPSY = AutopsyRecord(
     autopsy_id="autopsy_1",
@@ -44,6 +45,20 @@ def test_a_node_is_written_down_and_ends_once(scene: Scene) -> None:
     assert scene.rows(audit_log, "task_id", "reason", "note") == [
         (None, "node_started", "host-1 (node_a), pid 7"),
         (None, "node_ended", "node_a: stopped by SIGTERM"),
+    ]
+
+
+def test_what_a_node_says_of_its_types_replaces_what_it_said_before(scene: Scene) -> None:
+    later = START + timedelta(seconds=5)
+    with scene.ledger.transaction() as tx:
+        tx.record_types({"greet": "mail", "part": None}, NODE, START)
+    with scene.ledger.transaction() as tx:
+        tx.record_types({"greet": None, "new": "mail"}, NODE, later)
+        tx.record_types({"new": "other"}, "node_b", later)
+    assert scene.reader.types() == [
+        TypeView("greet", None, NODE, later),
+        TypeView("new", "other", "node_b", later),
+        TypeView("part", None, None, START),
     ]
 
 

@@ -226,3 +226,29 @@ def test_a_join_refuses_autocommit_and_other_databases(scene: Scene, store_url: 
                 scene.ledger.joined(connection)
         finally:
             engine.dispose()
+
+
+def test_a_task_without_a_queue_goes_to_the_queue_of_its_type(scene: Scene) -> None:
+    with scene.ledger.transaction() as tx:
+        tx.record_types({"greet": "mail", "part": None}, "node_a", START)
+    specs = [
+        TaskSpec(type="greet"),
+        TaskSpec(type="greet", queue="own"),
+        TaskSpec(type="part"),
+        TaskSpec(type="alien"),
+    ]
+    with scene.ledger.transaction() as tx:
+        answers = tx.submit(specs, START)
+    views = [scene.reader.task(answer.task_id) for answer in answers]
+    assert [view and view.queue for view in views] == ["mail", "own", "default", "default"]
+    assert scene.rows(queues, "queue") == [("default",), ("mail",), ("own",)]
+
+
+def test_a_repeated_submit_is_the_same_after_its_type_was_announced(scene: Scene) -> None:
+    spec = TaskSpec(type="greet", task_id=ID_A)
+    with scene.ledger.transaction() as tx:
+        tx.submit([spec], START)
+        tx.record_types({"greet": "mail"}, "node_a", START)
+        assert tx.submit([spec], START) == [Submitted(ID_A, created=False)]
+        with pytest.raises(Refused):
+            tx.submit([replace(spec, queue="mail")], START)

@@ -21,8 +21,8 @@ from supervisor.model.states import State
 from supervisor.store import Store, TaskFilter, migrations
 from supervisor.store.schema import SCHEMA_VERSION, metadata
 
-#: Small by nature: a row for each queue, and the nodes and workers of a few days.
-SCANNED_BY_INTENT = {"queues", "nodes", "workers"}
+#: Small by nature: a row for each queue, and the types, and the nodes and workers of a few days.
+SCANNED_BY_INTENT = {"queues", "nodes", "workers", "task_types"}
 
 
 def test_the_migrations_build_the_tables_of_the_code(store: Store) -> None:
@@ -79,6 +79,7 @@ def _everything(scene: Scene) -> None:
     first = scene.running(dedup_key="k", tags=("t",))
     later = scene.submit(run_after=START + timedelta(days=1), dedup_key="l")
     with scene.ledger.transaction() as tx:
+        tx.record_types({"greet": None}, "node_a", START)
         tx.started(
             [Started(task_id=first.task_id, attempt=1, started_at=START, timeout=1, soft_timeout=1)]
         )
@@ -109,6 +110,7 @@ def _everything(scene: Scene) -> None:
     reader.audit()
     reader.log(second.task_id)
     reader.nodes()
+    reader.types()
     reader.queues(START)
     reader.counts(START)
     reader.backlog_by_type(START)

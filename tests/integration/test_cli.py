@@ -54,6 +54,15 @@ class Desk:
     def client(self) -> Client:
         return Client(Settings(store=self.url))
 
+    def announce(self, types: dict[str, str | None]) -> None:
+        """Say which types there are, as a node does."""
+        store = open_store(self.url, create=False)
+        try:
+            with Ledger(store, self._clock).transaction() as tx:
+                tx.record_types(types, "n1", self._clock.now())
+        finally:
+            store.close()
+
     def claim(self, type_name: str, owner: Owner | None = None) -> int:
         """Claim and start the next task of a type; return its attempt."""
         store = open_store(self.url, create=False)
@@ -181,7 +190,21 @@ class TestSubmit:
             "tasks": [{"task_id": first["tasks"][0]["task_id"], "created": False}],
             "created": 0,
             "existing": 1,
+            "notes": ["no node has announced this type yet: export"],
         }
+
+    def test_a_type_goes_to_the_queue_that_its_node_announced(self, desk: Desk) -> None:
+        unheard = desk.run("submit", "export", "--by", "alice")
+        assert unheard.stderr.splitlines()[-1] == (
+            "note: no node has announced this type yet: export"
+        )
+        desk.announce({"export": "exports", "tidy": None})
+        assert desk.run("submit", "export").stderr == ""
+        text = '[{"type":"export"},{"type":"tidy"},{"type":"export","queue":"own"},{"type":"odd"}]'
+        answer = desk.ok("submit", "-", stdin=text)
+        assert answer["notes"] == ["no node has announced this type yet: odd"]
+        queues = [desk.ok("show", task["task_id"])["queue"] for task in answer["tasks"]]
+        assert queues == ["exports", "default", "own", "default"]
 
     def test_the_user_stands_in_the_audit_if_nobody_else_is_named(self, desk: Desk) -> None:
         task_id = desk.submit("export")

@@ -6,7 +6,7 @@ that publishes it. Called through `Transaction` (and, the questions, through `Lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,16 @@ from supervisor.model.record import Mark, NodeRecord, ProcessIdentity
 from supervisor.store.ledger.audit import SUPERVISOR, NoteReason, write_note
 from supervisor.store.ledger.finish import mark_of
 from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
-from supervisor.store.schema import attempts, autopsies, checkpoints, nodes, outbox, tasks, workers
+from supervisor.store.schema import (
+    attempts,
+    autopsies,
+    checkpoints,
+    nodes,
+    outbox,
+    task_types,
+    tasks,
+    workers,
+)
 from supervisor.store.session import Ordered, Session, insert_into, ordered, storable
 
 
@@ -61,6 +70,16 @@ def _node_note(session: Session, now: datetime, reason: NoteReason, note: str) -
     write_note(
         session, now, task_id=None, attempt=None, operator=SUPERVISOR, reason=reason, text=note
     )
+
+
+def record_types(
+    session: Session, types: Mapping[str, str | None], node_id: str, now: datetime
+) -> None:
+    """Write down which types a node knows, with the queue each names; what it knew before goes."""
+    session.write(_update_types_left, node_id)
+    session.write_many(_delete_type, [(name,) for name in types])
+    at = session.encode(now)
+    session.write_many(_insert_type, [(name, queue, node_id, at) for name, queue in types.items()])
 
 
 def record_workers(session: Session, records: Sequence[WorkerRecord]) -> None:
@@ -195,6 +214,23 @@ def _update_node_ended() -> Ordered:
         "its_note",
         "the_node",
     )
+
+
+def _update_types_left() -> Ordered:
+    return ordered(
+        update(task_types)
+        .values(node_id=text("NULL"))
+        .where(task_types.c.node_id == bindparam("the_node")),
+        "the_node",
+    )
+
+
+def _delete_type() -> Ordered:
+    return ordered(delete(task_types).where(task_types.c.type == bindparam("the_type")), "the_type")
+
+
+def _insert_type() -> Ordered:
+    return insert_into(task_types)
 
 
 def _delete_worker() -> Ordered:

@@ -7,7 +7,7 @@ is refused as a whole before anything is written. Called through `Transaction.su
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from supervisor.errors import Refused
 from supervisor.model.record import Submitted
 from supervisor.model.spec import DEFAULT_QUEUE, TaskSpec
 from supervisor.store.ledger.audit import UNKNOWN_OPERATOR, insert_audit
-from supervisor.store.schema import WHOLE_QUEUE, outbox, queues, tasks
+from supervisor.store.schema import WHOLE_QUEUE, outbox, queues, task_types, tasks
 from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered
 
 EVENT_DUE = "task.due"
@@ -36,10 +36,22 @@ def submit(session: Session, specs: Sequence[TaskSpec], now: datetime) -> list[S
     """
     known = _Known(session, specs, now)
     answers = [known.answer(spec) for spec in specs]
-    _register_queues(session, {spec.queue or DEFAULT_QUEUE for spec in known.new.values()}, now)
+    queues_of = _queues_of(session, known.new)
+    _register_queues(session, set(queues_of.values()), now)
     session.write_many(release_expired, [(task_id,) for task_id in known.expired])
-    _insert(session, known.new, now)
+    _insert(session, known.new, queues_of, now)
     return answers
+
+
+def _queues_of(session: Session, new: Mapping[str, TaskSpec]) -> dict[str, str]:
+    """Return the queue of each task: its own, else the one a node has announced for its type."""
+    open_types = {spec.type for spec in new.values() if spec.queue is None}
+    found = session.rows_of(_select_type_queues, open_types) if open_types else ()
+    announced = {name: queue for name, queue in found if queue is not None}
+    return {
+        task_id: spec.queue or announced.get(spec.type, DEFAULT_QUEUE)
+        for task_id, spec in new.items()
+    }
 
 
 class _Known:
@@ -78,9 +90,12 @@ class _Known:
     def _exists(self, task_id: str, spec: TaskSpec) -> bool:
         earlier = self.new.get(task_id)
         row = self._stored.get(task_id)
-        if earlier is None and row is None:
+        if earlier is not None:
+            same = earlier == spec
+        elif row is not None:
+            same = _content_of(row) == _content(spec, stored_queue=row[2])
+        else:
             return False
-        same = earlier == spec if earlier is not None else _content_of(row) == _content(spec)
         if not same:
             raise Refused(
                 f"{task_id} exists with other content",
@@ -90,10 +105,10 @@ class _Known:
         return True
 
 
-def _content(spec: TaskSpec) -> tuple[Any, ...]:
+def _content(spec: TaskSpec, stored_queue: str) -> tuple[Any, ...]:
     return (
         spec.type,
-        spec.queue or DEFAULT_QUEUE,
+        spec.queue or stored_queue,  # what its type's queue was when it was first submitted
         spec.priority,
         spec.timeout,
         spec.soft_timeout,
@@ -115,7 +130,9 @@ def encode_tags(tags: tuple[str, ...]) -> str | None:
     return json.dumps(tags, ensure_ascii=False) if tags else None
 
 
-def _insert(session: Session, new: dict[str, TaskSpec], now: datetime) -> None:
+def _insert(
+    session: Session, new: Mapping[str, TaskSpec], queues_of: Mapping[str, str], now: datetime
+) -> None:
     at = session.encode(now)
     task_rows: list[tuple[Any, ...]] = []
     audit_rows: list[tuple[Any, ...]] = []
@@ -127,7 +144,7 @@ def _insert(session: Session, new: dict[str, TaskSpec], now: datetime) -> None:
             (
                 task_id,
                 spec.type,
-                spec.queue or DEFAULT_QUEUE,
+                queues_of[task_id],
                 spec.priority,
                 "PENDING",
                 "submitted",
@@ -235,6 +252,13 @@ def _insert_task() -> Ordered:
 def insert_event() -> Ordered:
     """Return the statement that announces a PENDING task."""
     return insert_into(outbox)
+
+
+def _select_type_queues(size: int) -> Ordered:
+    return ordered(
+        select(task_types.c.type, task_types.c.queue).where(task_types.c.type.in_(ids(size))),
+        *id_names(size),
+    )
 
 
 def _select_queue() -> Ordered:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -149,6 +149,10 @@ class Transaction(Look):
     def end_node(self, node_id: str, now: datetime, note: str) -> None:
         """Write down that a node has ended; its first end stands."""
         node.end_node(self._session, node_id, now, note)
+
+    def record_types(self, types: Mapping[str, str | None], node_id: str, now: datetime) -> None:
+        """Write down which types a node knows, each with the queue it names (None: none)."""
+        node.record_types(self._session, types, node_id, now)
 
     def record_workers(self, records: Sequence[WorkerRecord]) -> None:
         """Write down workers as they are now; the latest record of each stands."""

@@ -21,6 +21,7 @@ def upgrade() -> None:
     _outbox()
     _queues()
     _nodes()
+    _task_types()
     _workers()
     _autopsies()
 
@@ -209,6 +210,18 @@ def _nodes() -> None:
         sa.Column("ended_at", Moment(), nullable=True),
         sa.Column("note", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("node_id"),
+    )
+
+
+def _task_types() -> None:
+    op.create_table(
+        "task_types",
+        sa.Column("type", sa.String(length=200), nullable=False),
+        sa.Column("queue", sa.String(length=200), nullable=True),
+        sa.Column("node_id", sa.String(length=64), nullable=True),
+        sa.Column("seen_at", Moment(), nullable=False),
+        sa.PrimaryKeyConstraint("type"),
+        sqlite_with_rowid=False,
     )
 
 

@@ -234,6 +234,7 @@ def _summary(captured: Any, out: Path | None) -> dict[str, Any]:
     return {
         "path": str(out) if out else None,
         "status": captured.status,
+        "is_python": captured.heading.is_python,
         "diagnosis": [
             {"code": one.code, "confidence": one.confidence, "evidence": list(one.evidence)}
             for one in captured.heading.diagnosis
@@ -249,6 +250,7 @@ def _failure(out: Path | None, why: str) -> dict[str, Any]:
         "path": str(out) if out else None,
         "status": "failed",
         "reason": why,
+        "is_python": None,
         "diagnosis": [],
         "ms": 0,
         "bytes": 0,

@@ -49,7 +49,10 @@ class SectionEntry:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What a bundle says about itself apart from its sections."""
+    """What a bundle says about itself apart from its sections.
+
+    `is_python` is None when nobody could look, or in a bundle that is older than the field.
+    """
 
     pid: int
     start_ticks: int
@@ -62,6 +65,7 @@ class Heading:
     status: str
     tools: dict[str, str]
     diagnosis: tuple[Diagnosis, ...]
+    is_python: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,9 @@ def _entry(listed: dict[str, Any]) -> SectionEntry:
 
 
 def _heading(manifest: dict[str, Any]) -> Heading:
-    kept = {name: manifest[name] for name in Heading.__dataclass_fields__}
+    names = [name for name in Heading.__dataclass_fields__ if name != "is_python"]
+    kept = {name: manifest[name] for name in names}
+    kept["is_python"] = manifest.get("is_python")
     kept["diagnosis"] = tuple(
         Diagnosis(one["code"], one["confidence"], tuple(one["evidence"]))
         for one in manifest["diagnosis"]

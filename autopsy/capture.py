@@ -113,6 +113,7 @@ def _heading(
         status=_status(order, sections),
         tools={"autopsy": VERSION, **(examined.tools if examined else {})},
         diagnosis=examined.diagnosis if examined else (),
+        is_python=examined.is_python if examined else None,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from autopsy.section import Payload
+from autopsy.source import is_own
 
 _DEAD = "ZX"
 # Threads a supervisor runs beside the task; what they wait for says nothing about it.
@@ -25,16 +26,25 @@ _LOOPS = ("_run_once", "run_forever")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One call of a stack; `function` is the last part of a qualified name."""
+    """One call of a stack; `function` is the last part of a qualified name.
+
+    `inside` are the expressions of the `with` blocks around its line, innermost first.
+    """
 
     function: str
     file: str
     line: int
     source: str
     native: bool
+    inside: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.function} ({self.file}:{self.line})"
+
+    @property
+    def own(self) -> bool:
+        """Whether it is the program's own code, neither the library's nor a package's."""
+        return bool(self.file) and not self.native and is_own(self.file)
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,7 @@ class Thread:
     frames: tuple[Frame, ...]
     frames_after: tuple[Frame, ...]
     owns_gil: tuple[bool, ...]
+    sleep_left_s: float | None
 
     @cached_property
     def running(self) -> bool:
@@ -88,11 +99,24 @@ class Thread:
         return self.within(*_LOOPS)
 
     @cached_property
+    def own_frame(self) -> Frame | None:
+        """The innermost call of the program's own code."""
+        return next((frame for frame in self.frames if frame.own), None)
+
+    @cached_property
+    def called(self) -> str:
+        """How a person calls it: the interpreter's name of it, MainThread for the first."""
+        return "MainThread" if self.main else f"thread {self.tid} ({self.name})"
+
+    @cached_property
     def where(self) -> str:
-        """The innermost calls, for evidence."""
+        """The calls for evidence: the program's own first, then the innermost ones."""
         if not self.frames:
             return "no Python stack"
-        return " < ".join(str(frame) for frame in self.frames[:3])
+        innermost = " < ".join(str(frame) for frame in self.frames[:3])
+        if self.own_frame is None or self.own_frame is self.frames[0]:
+            return innermost
+        return f"{self.own_frame}, there in {innermost}"
 
 
 class Case:
@@ -127,6 +151,14 @@ class Case:
     @cached_property
     def children(self) -> list[Payload]:
         return [one for one in self.listed("children", "children") if "pid" in one]
+
+    @cached_property
+    def is_python(self) -> bool | None:
+        """Whether Python runs in it: py-spy's yes beats what the names of files say."""
+        if self.samples:
+            return True
+        known = self.process.get("python")
+        return None if known is None else bool(known)
 
     def is_shared(self, address: int) -> bool:
         """Return whether an address lies in memory shared with other processes."""
@@ -167,6 +199,7 @@ class Case:
                     one["line"],
                     one.get("source", ""),
                     bool(one.get("native")),
+                    tuple(one.get("inside", ())),
                 )
                 for one in stack
                 if "function" in one
@@ -207,4 +240,5 @@ class Case:
             frames=stacks[0] if stacks else (),
             frames_after=stacks[1] if len(stacks) > 1 else (),
             owns_gil=tuple(bool(one["owns_gil"]) for one in seen),
+            sleep_left_s=look.get("sleep_left_s"),
         )

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from autopsy import redact
-from autopsy.cause import Diagnosis
+from autopsy.cause import Code, Diagnosis, hit
 from autopsy.collect import runner
 from autopsy.collect.patient import open_patient
 from autopsy.collect.pyspy import Dumper
-from autopsy.diagnose import UNKNOWN, diagnose
+from autopsy.diagnose import diagnose, runs_python
 from autopsy.memfd import Kept
 from autopsy.section import Section
 
@@ -27,6 +27,7 @@ class Examined:
     sections: tuple[Section, ...]
     diagnosis: tuple[Diagnosis, ...]
     tools: dict[str, str]
+    is_python: bool | None
 
 
 def examine(
@@ -47,14 +48,16 @@ def examine(
         finally:
             dumper.stop_all()
     tools = {"py-spy": dumper.version()}
-    return Examined(patient.start_ticks, tuple(sections), _diagnosed(sections), tools)
+    found = _diagnosed(sections)
+    is_python = runs_python({section.name: section.payload for section in sections})
+    return Examined(patient.start_ticks, tuple(sections), found, tools, is_python)
 
 
 def _diagnosed(sections: Sequence[Section]) -> tuple[Diagnosis, ...]:
     try:
         found = diagnose({section.name: section.payload for section in sections})
     except Exception as exc:  # a broken rule must not cost the evidence
-        found = [Diagnosis(UNKNOWN, 0.0, (f"the rules failed: {type(exc).__name__}: {exc}",))]
+        found = [hit(Code.UNKNOWN, 0.0, f"the rules failed: {type(exc).__name__}: {exc}")]
     return tuple(
         Diagnosis(one.code, one.confidence, tuple(redact.text(line) for line in one.evidence))
         for one in found

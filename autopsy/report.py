@@ -5,10 +5,12 @@ Secret: the layout. Pure: sections in, text out; nothing here collects or decide
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from autopsy.bundle import Heading, SectionEntry
+from autopsy.cause import meaning
 from autopsy.section import Payload, Section, Status
 
 _MAX_THREADS = 60
@@ -49,6 +51,8 @@ def _title(text: str) -> list[str]:
 def _verdict(heading: Heading) -> Iterator[str]:
     best = heading.diagnosis[0] if heading.diagnosis else None
     name = f"{best.code} ({best.confidence:.0%} sure)" if best else "not diagnosed"
+    if heading.is_python is False:
+        name = f"not a Python process; {name}"
     yield f"Autopsy of process {heading.pid}: {name}"
     yield f"{heading.captured_at} on {heading.host}, {heading.duration_ms:.0f} ms, {heading.status}"
     if heading.why:
@@ -56,6 +60,14 @@ def _verdict(heading: Heading) -> Iterator[str]:
     for one in heading.diagnosis:
         yield ""
         yield f"{one.code}  {one.confidence:.0%}"
+        said = meaning(one.code)
+        if said is not None:
+            yield from textwrap.wrap(
+                said.sentence, _WIDTH, initial_indent="  ", subsequent_indent="  "
+            )
+            yield from textwrap.wrap(
+                f"What to do: {said.remedy}", _WIDTH, initial_indent="  ", subsequent_indent="    "
+            )
         yield from (f"  {line}" for line in one.evidence)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from autopsy.cause import MEANINGS
 from supervisor.cli.group import build
 from supervisor.settings import Setting, Settings, node_grace, table
 from supervisor.telemetry.catalog import CATALOG, Metric
@@ -83,9 +84,9 @@ def cli_page() -> Iterator[str]:
     """Return the lines of docs/cli.md."""
     yield from ("# Command line", "", NOTICE, "")
     yield "Exit codes: 0 ok, 1 refused, 2 usage or configuration, 69 a dependency is away, 130"
-    yield "interrupted. An error is two lines on stderr, `error: …` and `remedy: …`; with `--json`"
-    yield "it is one JSON object with `error`, `remedy` and `facts`. Colours appear on a terminal"
-    yield "only, and never with `NO_COLOR`."
+    yield "interrupted. An error is `error: …` on stderr (one line for each problem found) and"
+    yield "`remedy: …`; with `--json` it is one JSON object with `error`, `remedy` and `facts`."
+    yield "Colours appear on a terminal only, and never with `NO_COLOR`."
     root = build()
     yield from _command_help(root, "supervisor", "##")
 
@@ -146,11 +147,24 @@ def _metric_row(metric: Metric) -> str:
     return f"| `{metric.full_name}` | {metric.kind} | {labels} | {metric.unit} | {metric.help} |"
 
 
+def diagnoses_page() -> Iterator[str]:
+    """Return the lines of docs/diagnoses.md."""
+    yield from ("# Diagnoses", "", NOTICE, "")
+    yield "What an autopsy can find, of a task or with `autopsy PID`. It may name several causes,"
+    yield "best first, each with its evidence and how sure it is: from 60 % on the evidence supports"
+    yield "this cause; below, another would look the same from outside, so read the stacks too."
+    yield "Which coroutine of an event loop waits cannot be seen from outside a process at all."
+    yield from ("", "| code | what it means | what to do next |", "|---|---|---|")
+    for code, meaning in MEANINGS.items():
+        yield f"| `{code}` | {meaning.sentence} | {meaning.remedy} |"
+
+
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "settings.md": settings_page,
     "cli.md": cli_page,
     "events.md": events_page,
     "metrics.md": metrics_page,
+    "diagnoses.md": diagnoses_page,
 }
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import struct
 
-from autopsy import redact
+from autopsy import clock, redact
 from autopsy.collect import procfs
 from autopsy.collect.patient import DEAD_STATES, Patient
 from autopsy.section import Payload
@@ -18,6 +18,10 @@ from autopsy.section import Payload
 # Long enough for a living loop to turn, short enough for ten captures before a kill.
 MOVEMENT_WINDOW_S = 0.25
 _MAX_THREADS = 4000
+_MAPS_LIMIT = 8 << 20
+_INTERPRETER = re.compile(r"^(?:python|pypy)[\d.]*\w*$")
+# What time.sleep asks for: clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, deadline).
+_MONOTONIC, _ABSOLUTE = 1, 1
 _STATUS_KEPT = (
     "State", "PPid", "TracerPid", "Uid", "Gid", "VmPeak", "VmSize", "VmRSS", "VmSwap", "Threads",
     "SigQ", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "CapEff", "NoNewPrivs", "Seccomp",
@@ -29,6 +33,7 @@ def collect(patient: Patient) -> Payload:
     """Take the first look: the process as a whole and every thread with its system call."""
     base = f"/proc/{patient.pid}"
     status = procfs.status(f"{base}/status") or {}
+    executable = _link(f"{base}/exe")
     return {
         "at_ms": patient.elapsed_ms(),
         "threads": threads(patient.pid),
@@ -37,7 +42,8 @@ def collect(patient: Patient) -> Payload:
         "frozen": is_frozen(patient.pid),
         "hidden": procfs.is_hidden(patient.pid),
         "command_line": redact.arguments(procfs.command_line(patient.pid)),
-        "executable": _link(f"{base}/exe"),
+        "executable": executable,
+        "python": is_python(patient.pid, executable),
         "directory": _link(f"{base}/cwd"),
         "environment": redact.environment(procfs.read_text(f"{base}/environ") or ""),
         "limits": limits(patient.pid),
@@ -65,7 +71,8 @@ def collect_movement(patient: Patient) -> Payload:
 def threads(pid: int) -> list[Payload]:
     """Return one entry per thread, main thread first.
 
-    Shapes: tid, name, state, cpu_ticks, switches (voluntary), wchan, syscall, args, waits_on (fds).
+    Shapes: tid, name, state, cpu_ticks, switches (voluntary), wchan, syscall, args, waits_on (fds),
+    sleep_left_s (of a thread in a sleep; None when unknown).
     """
     found: list[Payload] = []
     for tid in procfs.thread_ids(pid)[:_MAX_THREADS]:
@@ -87,6 +94,7 @@ def threads(pid: int) -> list[Payload]:
                 "syscall": syscall,
                 "args": args,
                 "waits_on": waited_descriptors(pid, syscall, args),
+                "sleep_left_s": sleep_left_s(pid, syscall, args),
             }
         )
     return found
@@ -109,6 +117,30 @@ def waited_descriptors(pid: int, syscall: str | None, args: list[int]) -> list[i
         described = procfs.read_text(f"/proc/{pid}/fdinfo/{args[0]}") or ""
         return [int(number) for number in re.findall(r"^tfd:\s*(\d+)", described, re.MULTILINE)]
     return []
+
+
+def sleep_left_s(pid: int, syscall: str | None, args: list[int]) -> float | None:
+    """Return the seconds until a sleep ends (a relative one: its length); None when unknown."""
+    if syscall != "clock_nanosleep" or len(args) < 3:
+        return None
+    absolute = bool(args[1] & _ABSOLUTE)
+    packed = procfs.read_memory(pid, args[2], 16) if args[0] == _MONOTONIC or not absolute else None
+    if packed is None:
+        return None
+    seconds, nanoseconds = struct.unpack("<qq", packed)
+    left: float = seconds + nanoseconds / 1e9 - (clock.mono() if absolute else 0)
+    return round(max(0.0, left), 3)
+
+
+def is_python(pid: int, executable: str | None) -> bool | None:
+    """Return whether its program or a library it has loaded is Python; None when hidden."""
+    if executable is None:
+        return None
+    name = executable.removesuffix(" (deleted)").rpartition("/")[2]
+    if _INTERPRETER.match(name):
+        return True
+    maps = procfs.read_text(f"/proc/{pid}/maps", _MAPS_LIMIT)
+    return "libpython" in maps if maps else None
 
 
 def is_frozen(pid: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from autopsy import clock
@@ -19,6 +19,7 @@ from autopsy.collect.process import MOVEMENT_WINDOW_S, is_frozen
 from autopsy.collect.pyspy import Dumped, Dumper, Frame, Thread
 from autopsy.memfd import Kept
 from autopsy.section import Payload, Skipped
+from autopsy.source import blocks_around, is_own
 
 BLOCKING_LIMIT_S = 0.3
 NONBLOCKING_LIMIT_S = 1.0
@@ -30,6 +31,9 @@ _INNER_FRAMES = 140
 _SOURCE_LIMIT_S = 0.1
 _SOURCE_BYTES = 1 << 20
 _MAX_SOURCES = 100
+# Per stack; what is further out says little about where it waits.
+_OWN_FRAMES = 6
+_MAX_BLOCKS = 8
 # A wait in one of these becomes uninterruptible when ptrace touches it.
 _FILE_SERVER_WAITS = ("request_wait_answer", "rpc_wait", "nfs_wait", "fuse_")
 
@@ -143,11 +147,22 @@ def _as_payload(patient: Patient, samples: list[Sample]) -> Payload:
         }
         for one in samples
     ]
-    sources = _source_lines(patient.pid, {frames[0] for frames in table if frames})
+    sources = _sources(patient.pid, _worth_reading(table))
     return {
         "samples": listed,
         "stacks": [[_frame_entry(frame, sources) for frame in frames] for frames in table],
     }
+
+
+def _worth_reading(table: Iterable[tuple[Frame, ...]]) -> list[Frame]:
+    """The innermost call of each stack, then the calls of the program's own code."""
+    innermost = dict.fromkeys(frames[0] for frames in table if frames)
+    own = dict.fromkeys(
+        frame
+        for frames in table
+        for frame in [one for one in frames if not one.native and is_own(one.file)][:_OWN_FRAMES]
+    )
+    return list(innermost | own)[:_MAX_SOURCES]
 
 
 def _thread_entry(thread: Thread, table: dict[tuple[Frame, ...], int]) -> Payload:
@@ -165,24 +180,31 @@ def _thread_entry(thread: Thread, table: dict[tuple[Frame, ...], int]) -> Payloa
     }
 
 
-def _frame_entry(frame: Frame, sources: dict[Frame, str]) -> Payload:
+def _frame_entry(frame: Frame, sources: dict[Frame, tuple[str, list[str]]]) -> Payload:
     entry: Payload = {"function": frame.function, "file": frame.file, "line": frame.line}
     if frame.native:
         entry["native"] = True
-    if frame in sources:
-        entry["source"] = sources[frame]
+    line, inside = sources.get(frame, ("", []))
+    if line:
+        entry["source"] = line
+    if inside:
+        entry["inside"] = inside
     return entry
 
 
-def _source_lines(pid: int, frames: set[Frame]) -> dict[Frame, str]:
-    """Read the source line of innermost calls; a dead file system costs its limit, no more."""
-    found: dict[Frame, str] = {}
+def _sources(pid: int, frames: list[Frame]) -> dict[Frame, tuple[str, list[str]]]:
+    """Read the source lines and the blocks around them; a dead disk costs its limit, no more."""
+    found: dict[Frame, tuple[str, list[str]]] = {}
 
     def read() -> None:
-        for frame in sorted(frames, key=lambda one: (one.file, one.line))[:_MAX_SOURCES]:
-            line = _source_line(pid, frame)
-            if line:
-                found[frame] = line
+        files: dict[str, list[str]] = {}
+        for frame in frames:
+            if frame.file not in files:
+                files[frame.file] = _source_of(pid, frame.file)
+            lines = files[frame.file]
+            if 0 < frame.line <= len(lines):
+                around = blocks_around(lines, frame.line) if is_own(frame.file) else []
+                found[frame] = lines[frame.line - 1].strip()[:200], around[:_MAX_BLOCKS]
 
     reader = threading.Thread(target=read, name="autopsy-source", daemon=True)
     reader.start()
@@ -190,10 +212,9 @@ def _source_lines(pid: int, frames: set[Frame]) -> dict[Frame, str]:
     return dict(found)
 
 
-def _source_line(pid: int, frame: Frame) -> str:
-    if not frame.file.startswith("/") or not frame.file.endswith(".py"):
-        return ""
+def _source_of(pid: int, file: str) -> list[str]:
+    if not file.startswith("/") or not file.endswith(".py"):
+        return []
     # Through the patient's root: in another container its path means another file here.
-    text = procfs.read_text(f"/proc/{pid}/root{os.path.normpath(frame.file)}", _SOURCE_BYTES)
-    lines = (text or "").splitlines()
-    return lines[frame.line - 1].strip()[:200] if 0 < frame.line <= len(lines) else ""
+    text = procfs.read_text(f"/proc/{pid}/root{os.path.normpath(file)}", _SOURCE_BYTES)
+    return (text or "").splitlines()

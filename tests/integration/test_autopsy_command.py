@@ -61,6 +61,7 @@ def test_a_failed_capture_still_prints_its_line(tmp_path: Path) -> None:
         "path": str(tmp_path / "a.zip"),
         "status": "failed",
         "reason": "no process has pid 4194305",
+        "is_python": None,
         "diagnosis": [],
         "ms": 0,
         "bytes": 0,
@@ -103,7 +104,7 @@ def test_a_person_examines_a_process_and_shows_the_bundle(tmp_path: Path) -> Non
             as_json = run_autopsy(str(process.pid), "--json")
         finally:
             process.kill()
-    title = f"Autopsy of process {process.pid}: blocked.sleep (80% sure)"
+    title = f"Autopsy of process {process.pid}: blocked.sleep (85% sure)"
     assert examined.stdout.splitlines()[0] == title
     assert "nap" in examined.stdout
     assert run_autopsy("show", str(out)).stdout.rstrip("\n") == examined.stdout.rstrip("\n")

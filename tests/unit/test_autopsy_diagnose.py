@@ -122,7 +122,9 @@ SOCKET = {
             ("wait.no_waker", 0.8),
         ),
         (seen(thread(syscall="futex", args=TIMED), stacks=[WAITS_FOR_LOCK]), ("none.idle", 0.3)),
-        (seen(thread(syscall="clock_nanosleep"), stacks=[[frame("nap")]]), ("blocked.sleep", 0.8)),
+        (seen(thread(syscall="clock_nanosleep"), stacks=[[frame("nap")]]), ("blocked.sleep", 0.55)),
+        (seen(thread(syscall="clock_nanosleep", sleep_left_s=1e6)), ("blocked.sleep", 0.85)),
+        (seen(thread(syscall="clock_nanosleep", sleep_left_s=5.0)), ("blocked.sleep", 0.5)),
         (
             seen(
                 thread(syscall="clock_nanosleep"),

@@ -1,0 +1,107 @@
+"""Threads that use the CPU, and threads that keep the interpreter from the others.
+
+Secret: how Python, native code with and without the GIL, and livelock are told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autopsy.case import Case, Frame, Thread
+from autopsy.cause import Code, Diagnosis, hit
+
+_TOTAL_HOT, _SHARE_HOT = 0.7, 0.2
+# In the movement window: a thread that waits for the GIL wakes every 5 ms.
+_GIL_WAITER_SWITCHES = 6
+_RESTLESS_SWITCHES = 25
+_C_LIBRARIES = ("libc.", "libc-", "ld-", "[vdso]", "libpthread", "libm.")
+
+
+def busy(case: Case) -> Iterator[Diagnosis]:
+    """Name threads that are on the CPU."""
+    total = sum(one.cpu_ratio for one in case.threads)
+    for one in case.threads:
+        # Threads that take turns at the GIL are each asleep half of the time.
+        taking_turns = total > _TOTAL_HOT and one.cpu_ratio > _SHARE_HOT
+        if (one.running or taking_turns) and one not in _restless(case):
+            yield from _one_busy(case, one)
+
+
+def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
+    seen = (
+        f"process, movement: thread {one.tid} state {one.state}, then {one.state_after}, "
+        f"{one.cpu_ratio:.0%} CPU, {one.switches} switches"
+    )
+    where = f"stacks: {one.where}"
+    leaf_fixed = bool(one.frames) and one.frames[:1] == one.frames_after[:1]
+    native = _native_leaf(case, one)
+    if not one.frames or not one.owns_gil:
+        yield hit(Code.BUSY_PYTHON, 0.3, seen, "stacks: none, so Python and native look alike")
+    elif not any(one.owns_gil) and leaf_fixed and one.switches < _GIL_WAITER_SWITCHES:
+        yield hit(Code.BUSY_NATIVE, 0.85, seen, f"{where}, without the GIL in both samples")
+    elif native and leaf_fixed and all(one.owns_gil):
+        yield hit(Code.BUSY_NATIVE_GIL, 0.5, seen, f"stacks: {native}, the GIL held throughout")
+        yield hit(
+            Code.BUSY_PYTHON, 0.45, seen, where, "stacks: or a one-line loop of short C calls"
+        )
+    elif leaf_fixed and all(one.owns_gil):
+        note = "stacks: a one-line loop and one long operation of the interpreter look alike"
+        yield hit(Code.BUSY_PYTHON, 0.55, seen, where, note)
+        yield hit(Code.BUSY_NATIVE_GIL, 0.45, seen, where, note)
+    else:
+        yield hit(Code.BUSY_PYTHON, 0.8, seen, f"{where}, elsewhere or without the GIL once")
+
+
+def livelock(case: Case) -> Iterator[Diagnosis]:
+    """Name threads that wake each other at locks all the time."""
+    restless = _restless(case)[:4]
+    if restless:
+        lines = (f"movement: thread {one.tid}, {one.switches} wake-ups" for one in restless)
+        where = (f"stacks: {one.where}" for one in restless)
+        yield hit(Code.BUSY_LIVELOCK, 0.5, *lines, *where)
+
+
+def _restless(case: Case) -> list[Thread]:
+    """Threads that keep waking each other at locks; one alone is no such thing."""
+    found = [
+        one
+        for one in case.threads
+        if one.switches > _RESTLESS_SWITCHES
+        and (_at_a_lock(one.frames) or _at_a_lock(one.frames_after))
+    ]
+    return found if len(found) > 1 else []
+
+
+def _at_a_lock(frames: tuple[Frame, ...]) -> bool:
+    near = frames[:4]
+    return any("acquire(" in one.source or one.function in ("acquire", "_enter") for one in near)
+
+
+def gil_held_asleep(case: Case) -> Iterator[Diagnosis]:
+    """Name a thread asleep with the GIL."""
+    for one in case.threads:
+        if len(one.owns_gil) > 1 and all(one.owns_gil) and one.still and one.state != "R":
+            yield hit(
+                Code.BLOCKED_NATIVE_GIL,
+                0.9,
+                f"process, movement: thread {one.tid} asleep in {one.syscall} (wchan {one.wchan})",
+                f"stacks: it holds the GIL in both samples, in {one.where}",
+            )
+
+
+def _native_leaf(case: Case, thread: Thread) -> str:
+    """The C function the thread is in, in every native sample; empty when it is in none."""
+    found = [_c_function(case.stack_in(sample, thread.tid)) for sample in case.samples[2:]]
+    if not found or "" in found:
+        return ""
+    return f"native code {found[0]} above {thread.frames[0]}"
+
+
+def _c_function(stack: tuple[Frame, ...]) -> str:
+    """The innermost one beyond the C library, which a loop of Python calls calls too."""
+    for frame in stack:
+        if not frame.native:
+            return ""
+        if not frame.file.rpartition("/")[2].startswith(_C_LIBRARIES):
+            return f"{frame.function} ({frame.file})"
+    return ""

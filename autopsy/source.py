@@ -1,0 +1,49 @@
+"""What a stack's files and source lines tell: whose code a frame is, and which locks it is under.
+
+Secret: the marks of installed code and the look of `with`. Pure: text in, words out.
+"""
+
+from __future__ import annotations
+
+import re
+
+# The standard library, installed packages, the interpreter's own frozen modules.
+_FOREIGN = re.compile(r"/lib(?:64)?/python\d|/(?:site|dist)-packages/|^<frozen |python\d+\.zip/")
+_BLOCK = re.compile(r"(?:async )?with (.+):")
+_FUNCTION = ("def ", "async def ", "class ")
+_MAX_LINES_UP = 400
+_TAKEN = re.compile(r"(?:with |\()?\s*([A-Za-z_][\w.]*)\.acquire\(|^with ([A-Za-z_][\w.]*)")
+
+
+def is_own(file: str) -> bool:
+    """Return whether a Python file is the program's own, neither the library nor a package."""
+    return not _FOREIGN.search(file)
+
+
+def blocks_around(lines: list[str], number: int) -> list[str]:
+    """Return what the `with` blocks around a line (from 1) enter, innermost first."""
+    if not 0 < number <= len(lines):
+        return []
+    found: list[str] = []
+    depth = _depth(lines[number - 1])
+    for line in reversed(lines[max(0, number - 1 - _MAX_LINES_UP) : number - 1]):
+        text = line.strip()
+        if not text or text.startswith("#") or _depth(line) >= depth:
+            continue
+        depth = _depth(line)
+        entered = _BLOCK.fullmatch(text.partition("  #")[0].rstrip())
+        if entered:
+            found.append(entered[1])
+        if text.startswith(_FUNCTION) or not depth:
+            break
+    return found
+
+
+def lock_taken(line: str) -> str:
+    """Return the name of the lock that a source line takes; empty when it names none."""
+    match = _TAKEN.search(line)
+    return (match[1] or match[2]) if match else ""
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())

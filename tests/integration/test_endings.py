@@ -264,9 +264,9 @@ def test_quarantine_after_three_crashes(node: NodeUnderTest) -> None:
 
 def test_command_line_agrees(node: NodeUnderTest) -> None:
     """`show --json` and `history --json` against the reader, for one task of each ending."""
-    rows = node.query("SELECT min(task_id) FROM tasks GROUP BY state, reason ORDER BY 1")
+    rows = node.query("SELECT min(task_id) FROM tasks GROUP BY state, reason ORDER BY 1 LIMIT 5")
     ids = [row[0] for row in rows]
-    assert len(ids) >= 5
+    assert len(ids) == 5
     for task_id in ids:
         view, shown = node.app.get(task_id).view(), node.cli_json("show", task_id)
         assert (shown["task_id"], shown["state"], shown["reason"]) == (

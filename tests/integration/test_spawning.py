@@ -65,6 +65,12 @@ def test_spawn_exec_by_setting(start_node: Start) -> None:
     pids = {node.run("quick_or_slow", s=0.1).result_json for _ in range(3)}
     assert pids <= {str(pid) for pid in node.worker_pids()}
     assert node.events("app.unforkable") == []
+    handle = node.submit("sleep", spec={"max_retries": 0})
+    node.started(handle)
+    node.kill()
+    eventually(lambda: not node.processes(), 1, "they die with the node, too")
+    node.start()
+    assert (handle.wait(5).state, handle.view().reason) == (State.TIMEOUT, "node_lost")
 
 
 def test_lost_zygote(start_node: Start) -> None:

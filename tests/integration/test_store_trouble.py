@@ -60,7 +60,7 @@ def rescued(root: Path) -> Path:
 
 def test_deleted_while_running(start_node: Start) -> None:
     """Noticed at once: the data is saved beside it, the node says where and exits; none is lost."""
-    node = start_node()
+    node = start_node(drain_grace=0.5)
     done = node.submit("ok", value="kept")
     done.wait(5)
     running = node.submit("sleep")

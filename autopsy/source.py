@@ -21,7 +21,7 @@ def is_own(file: str) -> bool:
 
 
 def blocks_around(lines: list[str], number: int) -> list[str]:
-    """Return what the `with` blocks around a line (from 1) enter, innermost first."""
+    """Return what the `with` blocks around a line (from 1) have entered, innermost first."""
     if not 0 < number <= len(lines):
         return []
     found: list[str] = []
@@ -33,7 +33,7 @@ def blocks_around(lines: list[str], number: int) -> list[str]:
         depth = _depth(line)
         entered = _BLOCK.fullmatch(text.partition("  #")[0].rstrip())
         if entered:
-            found.append(entered[1])
+            found += [part.partition(" as ")[0].strip() for part in entered[1].split(",")][::-1]
         if text.startswith(_FUNCTION) or not depth:
             break
     return found

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from autopsy.cause import MEANINGS, Code
+
 PROGRAMS = Path(__file__).parents[1] / "programs"
 
 
@@ -115,3 +117,40 @@ def test_a_person_examines_a_process_and_shows_the_bundle(tmp_path: Path) -> Non
     assert whole["pid"] == process.pid
     assert whole["statuses"]["stacks"] == "ok"
     assert set(whole["sections"]) == set(whole["statuses"])
+
+
+def test_a_process_that_is_not_python_is_said_to_be_none() -> None:
+    with subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL) as process:
+        try:
+            while (
+                not Path(f"/proc/{process.pid}/exe").resolve().name.endswith(("sleep", "busybox"))
+            ):
+                time.sleep(0.01)
+            examined = run_autopsy(str(process.pid))
+            as_json = run_autopsy(str(process.pid), "--json")
+        finally:
+            process.kill()
+    assert (examined.returncode, as_json.returncode) == (0, 0)
+    title = f"Autopsy of process {process.pid}: not a Python process; "
+    assert examined.stdout.splitlines()[0].startswith(title)
+    summary = json.loads(as_json.stdout)
+    assert summary["is_python"] is False
+    assert max(one["confidence"] for one in summary["diagnosis"]) <= 0.5
+
+
+def test_the_report_says_what_a_code_means_and_what_to_do(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, str(PROGRAMS / "stuck_sleep.py")], stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            examined = run_autopsy(str(process.pid), "--out", str(tmp_path / "a.zip"))
+        finally:
+            process.kill()
+    lines = examined.stdout.splitlines()
+    heading = lines.index("blocked.sleep  85%")
+    assert lines[heading + 1] == f"  {MEANINGS[Code.BLOCKED_SLEEP].sentence}"
+    assert lines[heading + 2] == f"  What to do: {MEANINGS[Code.BLOCKED_SLEEP].remedy}"
+    assert any("its sleep ends in " in line for line in lines)
+    assert json.loads(run_autopsy("show", str(tmp_path / "a.zip"), "--json").stdout)["is_python"]

@@ -226,3 +226,172 @@ def test_the_supervisors_own_threads_do_not_count() -> None:
 )
 def test_without_evidence_the_answer_is_unknown(sections: dict[str, Any]) -> None:
     assert best(sections) == ("unknown", 0.0)
+
+
+def found_in(sections: dict[str, Any], code: str) -> Diagnosis:
+    (one,) = [one for one in diagnose(sections) if one.code == code]
+    return one
+
+
+PAYS = frame("pay", "/app/shop.py", 7, "with LOCK:")
+HELD = {**frame("hold", "/app/shop.py", 3, "rest(9)"), "inside": ["LOCK"]}
+BEATS = frame("beat", "/app/shop.py", 20, "rest(9)")
+
+
+def waiting_main(other: dict[str, Any], stack: list[dict[str, Any]]) -> dict[str, Any]:
+    return seen(thread(10, syscall="futex", args=UNTIMED), other, stacks=[[PAYS], stack])
+
+
+def test_the_waiting_main_thread_and_the_holder_of_its_lock_are_both_named() -> None:
+    asleep = thread(11, syscall="clock_nanosleep", sleep_left_s=1e6)
+    relation = (
+        "stacks: MainThread waits for a lock in /app/shop.py:7; "
+        "thread 11 (python), which is blocked in clock_nanosleep, may hold it"
+    )
+    held = waiting_main(asleep, [HELD])
+    source = "stacks: its source is inside a with block of a lock of that name"
+    assert [(one.code, one.confidence) for one in diagnose(held)] == [
+        ("blocked.sleep", 0.85),
+        ("deadlock.in_process", 0.2),
+    ]
+    assert found_in(held, "blocked.sleep").evidence[-2:] == (relation, source)
+    unknown_holder = waiting_main(asleep, [BEATS])
+    assert [(one.code, one.confidence) for one in diagnose(unknown_holder)] == [
+        ("blocked.sleep", 0.55),
+        ("deadlock.in_process", 0.45),
+    ]
+    assert found_in(unknown_holder, "blocked.sleep").evidence[-1] == relation
+
+
+def test_a_lock_taken_twice_is_a_deadlock_beside_a_heartbeat() -> None:
+    asleep = thread(11, syscall="clock_nanosleep", sleep_left_s=4.0)
+    sections = seen(
+        thread(10, syscall="futex", args=UNTIMED), asleep, stacks=[[PAYS, HELD], [BEATS]]
+    )
+    assert best(sections) == ("deadlock.in_process", 0.75)
+
+
+@pytest.mark.parametrize(
+    ("main", "other", "confidence"),
+    [
+        (frame("wait", "/lib/threading.py"), frame("recv"), 0.55),
+        (frame("join", "/lib/threading.py"), frame("recv"), 0.9),
+        (
+            frame("result", "/x/concurrent/futures/_base.py", source="c.wait()"),
+            frame("_worker", "/x/concurrent/futures/thread.py"),
+            0.9,
+        ),
+    ],
+)
+def test_a_side_thread_counts_as_far_as_the_main_thread_needs_it(
+    main: dict[str, Any], other: dict[str, Any], confidence: float
+) -> None:
+    sections = seen(
+        thread(10, syscall="futex", args=UNTIMED),
+        thread(11, syscall="recvfrom", args=[3, 0]),
+        stacks=[[main], [other]],
+        sockets={"sockets": [SOCKET]},
+    )
+    assert best(sections) == ("blocked.external", confidence)
+
+
+def test_user_code_is_named_first() -> None:
+    library = frame("readinto", "/usr/lib/python3.11/socket.py", 706)
+    package = frame("send", "/venv/lib/python3.11/site-packages/requests/api.py", 9)
+    sections = seen(thread(syscall="wait4"), stacks=[[library, package, frame("fetch", line=3)]])
+    assert diagnose(sections)[0].evidence[-1] == (
+        "stacks: fetch (/app/x.py:3), there in readinto (/usr/lib/python3.11/socket.py:706) < "
+        "send (/venv/lib/python3.11/site-packages/requests/api.py:9) < fetch (/app/x.py:3)"
+    )
+
+
+def test_threads_in_the_same_wait_are_counted() -> None:
+    threads = [thread(tid, syscall="recvfrom", args=[3, 0]) for tid in (10, 11, 12)]
+    sections = seen(*threads, stacks=[[frame("fetch")]] * 3, sockets={"sockets": [SOCKET]})
+    assert "stacks: 3 threads wait there, first python" in diagnose(sections)[0].evidence
+
+
+def test_coroutines_are_said_to_be_out_of_sight() -> None:
+    sections = seen(thread(syscall="epoll_wait"), stacks=[[frame("_run_once")]])
+    assert best(sections) == ("asyncio.pending_forever", 0.5)
+    unseen = "stacks: which coroutine waits cannot be seen from outside the process"
+    assert unseen in diagnose(sections)[0].evidence
+    listening = {**SOCKET, "state": "LISTEN"}
+    served = seen(
+        thread(syscall="epoll_wait", waits_on=[3]),
+        stacks=[[frame("_run_once")]],
+        sockets={"sockets": [listening]},
+    )
+    assert [(one.code, one.confidence) for one in diagnose(served)] == [
+        ("none.idle", 0.5),
+        ("asyncio.pending_forever", 0.4),
+    ]
+
+
+def child(**changes: Any) -> dict[str, Any]:
+    return {
+        "pid": 77,
+        "depth": 1,
+        "name": "yes",
+        "state": "S",
+        "wchan": "pipe_write",
+        "syscall": "write",
+        "pipes": ["pipe:[5]"],
+        **changes,
+    }
+
+
+PIPE = {"count": 1, "limit": 1024, "fds": [{"fd": 4, "target": "pipe:[5]"}]}
+FULL = (
+    "children: a child blocks writing into a pipe that this process does not read: "
+    "77 (yes), pipe:[5]"
+)
+
+
+@pytest.mark.parametrize(
+    ("looks", "children", "said"),
+    [
+        (thread(syscall="wait4"), [child()], True),
+        (thread(syscall="wait4"), [child(syscall=None, wchan="anon_pipe_write")], True),
+        (thread(syscall="wait4"), [child(syscall="read", wchan="anon_pipe_read")], False),
+        (thread(syscall="wait4"), [child(pipes=["pipe:[6]"])], False),
+        (thread(syscall="read", args=[4, 0]), [child()], False),
+    ],
+)
+def test_a_child_that_writes_into_a_full_pipe_is_said_in_words(
+    looks: dict[str, Any], children: list[dict[str, Any]], said: bool
+) -> None:
+    found = found_in(
+        seen(looks, children={"children": children}, fds=PIPE), "blocked.child_process"
+    )
+    assert (FULL in found.evidence) is said
+
+
+def test_what_is_not_python_is_guessed_at_only() -> None:
+    sections = seen(thread(syscall="clock_nanosleep", sleep_left_s=1e6))
+    sections["process"]["python"] = False
+    assert best(sections) == ("blocked.sleep", 0.5)
+    sections["process"]["threads"] = [thread(syscall="futex", args=UNTIMED)]
+    sections["movement"]["threads"] = sections["process"]["threads"]
+    assert best(sections) == ("unknown", 0.0)
+    sections["process"]["threads"] = [thread(state="T")]
+    assert best(sections) == ("stopped.signal", 1.0)
+
+
+def test_the_idle_worker_of_a_pool_of_processes_is_no_deadlock() -> None:
+    sections = seen(
+        thread(syscall="futex", args=UNTIMED),
+        stacks=[[frame("__enter__", "/x/multiprocessing/synchronize.py"),
+                 frame("get", "/x/multiprocessing/queues.py")]],
+        memory={"shared_mappings": [{"start": 0, "end": 0x2000}]},
+    )  # fmt: skip
+    assert best(sections) == ("none.idle", 0.5)
+
+
+def test_a_main_thread_that_handles_signals_may_be_woken_by_one() -> None:
+    sections = seen(
+        thread(syscall="futex", args=UNTIMED), stacks=[[frame("wait", "/lib/threading.py")]]
+    )
+    assert best(sections) == ("wait.no_waker", 0.8)
+    sections["process"]["status"]["SigCgt"] = "0000000000004002"
+    assert best(sections) == ("wait.no_waker", 0.55)

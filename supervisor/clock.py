@@ -44,6 +44,11 @@ class SystemClock:
         time.sleep(seconds)
 
 
+def stamp(moment: datetime) -> str:
+    """Write a time as people read it everywhere: UTC, to the millisecond."""
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+
+
 def mono_ns() -> int:
     """Return monotonic nanoseconds: what the worker writes into its vital signs."""
     return time.monotonic_ns()

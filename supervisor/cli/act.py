@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import click
 
-from supervisor.cli.call import Call, command, os_user
+from supervisor.cli.call import Call, command, os_user, signed
 from supervisor.cli.group import EXIT_REFUSED
 from supervisor.cli.roll import NO_NODE, roll_call
 from supervisor.cli.text import cell, columns, state_text
@@ -20,8 +20,7 @@ FULL_ID_LENGTH = len("task_") + 32
 
 @command(example='supervisor cancel task_0193…c1 --reason "wrong month"')
 @click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--reason", required=True, help="Why; it stands in the audit trail.")
-@click.option("--by", help="Who asks. [default: your user name]")
+@signed()
 def cancel(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) -> int:
     """Ask tasks to stop.
 
@@ -33,8 +32,7 @@ def cancel(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) -
 
 @command(example='supervisor rerun task_0193…c1 --reason "the bank is back"')
 @click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--reason", required=True, help="Why; it stands in the audit trail.")
-@click.option("--by", help="Who asks. [default: your user name]")
+@signed()
 def rerun(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) -> int:
     """Run FAILED or TIMEOUT tasks again.
 
@@ -45,8 +43,7 @@ def rerun(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) ->
 
 @command(example='supervisor fail task_0193…c1 --reason "stuck since noon"')
 @click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--reason", required=True, help="Why; it stands in the audit trail.")
-@click.option("--by", help="Who asks. [default: your user name]")
+@signed()
 def fail(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) -> int:
     """End stuck tasks as FAILED.
 

@@ -102,6 +102,28 @@ def command(
     return wrap
 
 
+def signed(default: str | None = None) -> Callable[[F], F]:
+    """Add --reason and --by, which stand in the audit trail and may not be blank."""
+
+    def add(function: F) -> F:
+        given: dict[str, Any] = (  # a default of None would be one too
+            {"required": True} if default is None else {"default": default, "show_default": True}
+        )
+        reason = click.option(
+            "--reason", callback=_not_blank, help="Why; it stands in the audit trail.", **given
+        )
+        by = click.option("--by", callback=_not_blank, help="Who asks. [default: your user name]")
+        return reason(by(function))
+
+    return add
+
+
+def _not_blank(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not value.strip():
+        raise click.BadParameter("it is blank: it stands in the audit trail", param=parameter)
+    return value
+
+
 def colored() -> bool:
     """Whether to colour: only on a terminal, and not against NO_COLOR."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -1,7 +1,7 @@
 """The tree of commands, loaded one at a time, and the edge at which every error ends.
 
 Secret kept here: how an error becomes lines on stderr and an exit code. Invariant: no traceback
-reaches a person except for a bug, and every line `error:` is followed by a line `remedy:`.
+reaches a person except for a bug; `error:` and the further problems, one a line, end in `remedy:`.
 """
 
 from __future__ import annotations
@@ -135,7 +135,10 @@ def report(exc: Exception, *, as_json: bool) -> int:
         from supervisor.cli.text import plain
 
         color = False if os.environ.get("NO_COLOR") else None
-        click.echo(f"{click.style('error:', fg='red')} {plain(message)}", err=True, color=color)
+        first, *others = _problems(exc) or [message]
+        click.echo(f"{click.style('error:', fg='red')} {plain(first)}", err=True, color=color)
+        for other in others:
+            click.echo(f"       {plain(other)}", err=True)
         click.echo(f"remedy: {plain(remedy)}", err=True)
     return code
 
@@ -143,8 +146,8 @@ def report(exc: Exception, *, as_json: bool) -> int:
 def _explain(exc: Exception) -> tuple[str, str, Mapping[str, object], int]:
     if isinstance(exc, SupervisorError):
         remedy = exc.remedy or "See the facts with --json, and the log of the node."
-        problems = getattr(exc, "problems", None)
-        facts = {"problems": [str(p) for p in problems]} if problems else exc.facts
+        problems = _problems(exc)
+        facts = {"problems": problems} if problems else exc.facts
         return exc.message, remedy, facts, exc.exit_code
     if isinstance(exc, click.ClickException):
         path = exc.ctx.command_path if isinstance(exc, click.UsageError) and exc.ctx else ""
@@ -154,6 +157,12 @@ def _explain(exc: Exception) -> tuple[str, str, Mapping[str, object], int]:
     click.echo(traceback.format_exc(), err=True, nl=False)
     kind = type(exc).__name__
     return f"{kind}: {exc}", "This is a bug: report it with the lines above.", {"type": kind}, 1
+
+
+def _problems(exc: Exception) -> list[str]:
+    """Return what is wrong, one by one, where an error names several things."""
+    found: Any = getattr(exc, "problems", None) or getattr(exc, "facts", {}).get("problems", ())
+    return [str(problem) for problem in found]
 
 
 def _near(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from supervisor.store import TaskLine
 
 LIMIT_MAX = 500
+_ID = re.compile(r"task_[0-9a-f]{32}\Z")
 
 
 @command(name="list", example="supervisor list --state FAILED --state TIMEOUT --limit 20")
@@ -27,7 +29,13 @@ LIMIT_MAX = 500
 @click.option("--tag", default="", help="Only tasks with this tag.")
 @click.option("text", "--find", default="", help="Part of an id, type, dedup key or submitter.")
 @click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True)
-@click.option("before", "--before", metavar="ID", help="Continue after a page that ended here.")
+@click.option(
+    "before",
+    "--before",
+    metavar="ID",
+    callback=lambda _, parameter, value: _an_id(parameter, value),
+    help="Continue after a page that ended here.",
+)
 def list_tasks(
     call: Call,
     states: tuple[str, ...],
@@ -71,6 +79,14 @@ def list_tasks(
     call.answer({"tasks": tasks, "next": page.next_id}, lines)
 
 
+def _an_id(parameter: click.Parameter, given: str | None) -> str | None:
+    if given is not None and not _ID.match(given):
+        raise click.BadParameter(
+            f"{given!r} is not the id of a task; give the one a page named", param=parameter
+        )
+    return given
+
+
 def _row(task: TaskLine, roll: Roll, now: datetime) -> tuple[str, ...]:
     return (
         cell(task.task_id),
@@ -88,4 +104,6 @@ def _last(task: TaskLine, roll: Roll) -> str:
     """Return what was last heard of a task."""
     if roll.gone_node(task) is not None:
         return "node gone"
-    return task.error or task.reason
+    if task.error is None:
+        return task.error_type or task.reason
+    return f"{task.error_type}: {task.error}" if task.error_type else task.error

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from supervisor.cli.call import Call, command, os_user
+from supervisor.cli.call import Call, command, os_user, signed
 from supervisor.cli.group import EXIT_REFUSED
 from supervisor.cli.roll import roll_call
 from supervisor.cli.text import cell, clock, columns
@@ -16,22 +16,22 @@ from supervisor.clock import SystemClock
 @command(example='supervisor pause exports --reason "the bank is down"')
 @click.argument("queue", metavar="QUEUE")
 @click.option("--priority", type=click.IntRange(0, 9), help="Only this priority of it.")
-@click.option("--reason", required=True, help="Why; it stands in the audit trail.")
-@click.option("--by", help="Who asks. [default: your user name]")
+@signed()
 def pause(call: Call, queue: str, priority: int | None, reason: str, by: str | None) -> int:
     """Let no more tasks of a queue start.
 
     Running tasks go on. Exits 1 if it was paused already.
     """
+    known = call.client().reader.knows_queue(queue)
     changed = call.client().pause(queue, priority, by=by or os_user(), reason=reason)
-    return _told(call, queue, priority, changed=changed, verb="paused")
+    note = "" if known else "no task has used this queue yet"
+    return _told(call, queue, priority, changed=changed, verb="paused", note=note)
 
 
 @command(example='supervisor resume exports --reason "the bank is back"')
 @click.argument("queue", metavar="QUEUE")
 @click.option("--priority", type=click.IntRange(0, 9), help="Only this priority of it.")
-@click.option("--reason", default="resumed", show_default=True, help="Stands in the audit trail.")
-@click.option("--by", help="Who asks. [default: your user name]")
+@signed(default="resumed")
 def resume(call: Call, queue: str, priority: int | None, reason: str, by: str | None) -> int:
     """Let tasks of a paused queue start again.
 
@@ -41,12 +41,14 @@ def resume(call: Call, queue: str, priority: int | None, reason: str, by: str | 
     return _told(call, queue, priority, changed=changed, verb="resumed")
 
 
-def _told(call: Call, queue: str, priority: int | None, *, changed: bool, verb: str) -> int:
+def _told(
+    call: Call, queue: str, priority: int | None, *, changed: bool, verb: str, note: str = ""
+) -> int:
     what = cell(queue) if priority is None else f"{cell(queue)}, priority {priority}"
     text = f"{what}: {verb}" if changed else f"{what}: nothing to do, it is {verb} already"
-    call.answer(
-        {"queue": queue, "priority": priority, "changed": changed, "answer": verb}, lambda: [text]
-    )
+    document = {"queue": queue, "priority": priority, "changed": changed, "answer": verb}
+    lines = [f"{text}; {note}" if note else text]
+    call.answer({**document, "note": note}, lambda: lines)
     return 0 if changed else EXIT_REFUSED
 
 

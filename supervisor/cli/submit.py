@@ -25,6 +25,7 @@ BATCH = 1000  # tasks of one transaction: long enough to be fast, short enough f
 SHOWN_MAX = 20
 PROBLEMS_MAX = 20
 FILE_ENDINGS = (".json", ".jsonl", ".ndjson")
+_FLAGS = {"params": "--param", "params_json": "--params", "tags": "--tag"}
 
 
 @command(example="supervisor submit export_report --param user_id=1001 --by alice")
@@ -33,7 +34,7 @@ FILE_ENDINGS = (".json", ".jsonl", ".ndjson")
 @click.option("params_json", "--params", metavar="JSON", help="All params as one JSON object.")
 @click.option("--dedup-key", help="Return the task that holds this key, if there is one.")
 @click.option("--queue", help="Queue of the task.")
-@click.option("--priority", type=int, help="0 to 9, higher first.")
+@click.option("--priority", type=click.IntRange(0, 9), help="0 to 9, higher first.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="Hard limit of an attempt.")
 @click.option("--soft-timeout", type=float, metavar="SECONDS", help="Soft limit of an attempt.")
 @click.option("--max-retries", type=int, help="How often it is run again.")
@@ -54,15 +55,17 @@ def submit(call: Call, what: str, app: str | None, **given: Any) -> None:
     else:
         specs = [("spec", _from_flags(what, options))]
     parsed = _checked(specs, app, options.get("by") or os_user())
+    path = _new_store(call)
     handles = list(_write(call, parsed))
-    _answer(call, handles, _unannounced(call, parsed))
+    notes = [f"made a new store at {path}"] if path else []
+    _answer(call, handles, notes + _unannounced(call, parsed))
 
 
 def _is_file(what: str, options: Mapping[str, Any]) -> bool:
     if what == "-":
         return True
     if "params" in options or "params_json" in options:
-        return False
+        return Path(what).is_file()  # params belong to a type: refused with the others, not guessed
     return "/" in what or what.endswith(FILE_ENDINGS) or Path(what).is_file()
 
 
@@ -94,8 +97,13 @@ def _value(text: str) -> Any:
 def _from_file(what: str, options: Mapping[str, Any]) -> list[tuple[str, Any]]:
     others = sorted(options.keys() - {"by"})
     if others:
-        flags = ", ".join("--" + name.replace("_", "-") for name in others)
-        raise click.UsageError(f"{flags} cannot be given with a file: its specs say it themselves")
+        flags = ", ".join(_FLAGS.get(name, "--" + name.replace("_", "-")) for name in others)
+        named = "" if what == "-" else f", and {what} is one"
+        raise ConfigError(
+            f"{flags} cannot be given with a file{named}",
+            remedy="Write it into the specs of the file; to submit one task of a type that is "
+            "called like a file here, run the command in another directory.",
+        )
     try:
         text = sys.stdin.read() if what == "-" else Path(what).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as exc:
@@ -140,6 +148,14 @@ def _checked(specs: Sequence[tuple[str, Any]], app: str | None, by: str) -> list
         rest = [Problem("…", f"and {more} more problems")] if more > 0 else []
         raise InvalidSpec(problems[:PROBLEMS_MAX] + rest)
     return parsed
+
+
+def _new_store(call: Call) -> Path | None:
+    """Return the path of the store that this submit is going to make, None if it is there."""
+    from supervisor.store import store_path
+
+    path = store_path(call.settings.store)
+    return None if path.exists() else path
 
 
 def _write(call: Call, parsed: Sequence[TaskSpec]) -> Iterator[Handle]:

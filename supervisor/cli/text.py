@@ -1,17 +1,19 @@
 """Lines for people: columns, ages, colours of states, and text that is safe to print.
 
-Pure. What a task wrote (errors, names, notes) passes `plain` on its way to a terminal, so that it
-cannot move the cursor or hide a line.
+Asks nothing but whether stdout is a terminal. What a task wrote (errors, names, notes) passes
+`plain` on its way there, so that it cannot move the cursor or hide a line.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 
 import click
 
+from supervisor.clock import stamp
 from supervisor.model.states import State
 
 CELL_MAX = 60
@@ -38,11 +40,13 @@ def plain(text: object, *, keep: str = "\n\t") -> str:
 
 
 def cell(value: object, limit: int = CELL_MAX) -> str:
-    """Return a value as one short line; None is a dash."""
+    """Return a value as one line, cut to the limit where a person looks at it; None is a dash."""
     if value is None or value == "":
         return "-"
     text = plain(value, keep="").replace("\\x0a", " ")
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    if len(text) <= limit or not sys.stdout.isatty():  # a program wants the whole
+        return text
+    return text[: limit - 1] + "…"
 
 
 def state_text(state: object) -> str:
@@ -90,7 +94,7 @@ def ago(moment: datetime | None, now: datetime) -> str:
 
 def clock(moment: datetime | None) -> str:
     """Return a time in UTC to the millisecond."""
-    return "-" if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+    return "-" if moment is None else stamp(moment)
 
 
 def size(count: int) -> str:

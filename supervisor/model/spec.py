@@ -79,9 +79,9 @@ def parse_spec(raw: Mapping[str, Any]) -> TaskSpec:
         value = raw.get(field)
         if value is None and field != "type":
             continue
-        refused = check(value)
+        refused = "is missing" if value is None and field not in raw else check(value)
         if isinstance(refused, str):
-            problems.append(Problem(field, refused, shorten(value)))
+            problems.append(Problem(field, refused, shorten(value) if field in raw else ""))
         else:
             checked[field] = refused[0]
     _soft_below_hard(checked, problems)

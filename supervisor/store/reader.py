@@ -152,6 +152,12 @@ class Reader:
             by_name.setdefault(row.queue, []).append(row)
         return [_queue_view(name, levels, backlog.get(name)) for name, levels in by_name.items()]
 
+    def knows_queue(self, queue: str) -> bool:
+        """Say whether a task or a pause has ever named this queue."""
+        query = sa.select(queues.c.queue).where(queues.c.queue == queue).limit(1)
+        with self._store.reading() as connection:
+            return connection.execute(query).first() is not None
+
     def nodes(self, limit: int = 100) -> list[NodeView]:
         """Return the nodes, those that run first, then the latest ended."""
         running = (

@@ -28,14 +28,14 @@ def test_cancel_answers_one_by_one(scene: Scene) -> None:
             task_id=done.task_id,
             answer=Answer.ALREADY_ENDED,
             state=State.SUCCESS,
-            detail="too late: it ended SUCCESS at 2026-05-20T10:30:00+00:00",
+            detail="too late: it ended SUCCESS at 2026-05-20 10:30:00.000Z",
         ),
         Acted(task_id=NOBODY, answer=Answer.NOT_FOUND, detail="no task has this id"),
         Acted(
             task_id=waiting,
             answer=Answer.ALREADY_ENDED,
             state=State.CANCELED,
-            detail="too late: it ended CANCELED at 2026-05-20T10:30:00+00:00",
+            detail="too late: it ended CANCELED at 2026-05-20 10:30:00.000Z",
         ),
     ]
 

@@ -19,6 +19,7 @@ from autopsy.capture import capture as take
 from supervisor.app import App
 from supervisor.cli.call import os_user
 from supervisor.cli.group import COMMANDS, build
+from supervisor.cli.text import clock
 from supervisor.client import Client
 from supervisor.clock import SystemClock
 from supervisor.model import outcome
@@ -195,9 +196,10 @@ class TestSubmit:
 
     def test_a_type_goes_to_the_queue_that_its_node_announced(self, desk: Desk) -> None:
         unheard = desk.run("submit", "export", "--by", "alice")
-        assert unheard.stderr.splitlines()[-1] == (
-            "note: no node has announced this type yet: export"
-        )
+        assert unheard.stderr.splitlines() == [
+            f"note: made a new store at {desk.folder}/supervisor.db",
+            "note: no node has announced this type yet: export",
+        ]
         desk.announce({"export": "exports", "tidy": None})
         assert desk.run("submit", "export").stderr == ""
         text = '[{"type":"export"},{"type":"tidy"},{"type":"export","queue":"own"},{"type":"odd"}]'
@@ -253,6 +255,31 @@ class TestSubmit:
         assert len(problems) == 21
         assert problems[-1] == "…: and 980 more problems"
 
+    def test_a_line_without_a_type_says_that_it_is_missing(self, desk: Desk) -> None:
+        result = desk.run("submit", "-", stdin='{"params":{}}\n{"type":"a","priority":99}\n')
+        assert (result.exit_code, result.stderr.splitlines()[:-1]) == (
+            1,
+            [
+                "error: line 1: type: is missing",
+                "       line 2: priority: must be a whole number from 0 to 9 (given: 99)",
+            ],
+        )
+
+    def test_a_file_takes_no_options_of_a_task(self, desk: Desk) -> None:
+        (desk.folder / "jobs.jsonl").write_text('{"type":"a"}\n', "utf-8")
+        result = desk.run("submit", "jobs.jsonl", "--param", "a=1", "--tag", "x")
+        assert (result.exit_code, result.stderr.splitlines()) == (
+            2,
+            [
+                "error: --param, --tag cannot be given with a file, and jobs.jsonl is one",
+                (
+                    "remedy: Write it into the specs of the file; to submit one task of a type "
+                    "that is called like a file here, run the command in another directory."
+                ),
+            ],
+        )
+        assert not (desk.folder / "supervisor.db").exists()
+
     def test_params_are_checked_against_an_app(
         self, desk: Desk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -285,6 +312,13 @@ class TestLooking:
         assert [t["task_id"] for t in rest["tasks"]] == ids[:1]
         assert f"more: --before {ids[1]}" in desk.run("list", "--limit", "2").stdout
         assert desk.run("list", "--state", "FAILED").stdout == "no tasks\n"
+
+    def test_list_tells_the_whole_error_with_its_type_into_a_pipe(self, desk: Desk) -> None:
+        task_id = desk.submit("export")
+        failure = outcome.raised("ValueError", "no luck " * 30, "Traceback: …")
+        desk.end(task_id, desk.claim("export"), failure)
+        [row] = [x for x in desk.run("list").stdout.splitlines() if x.startswith("task_")]
+        assert row.endswith("ValueError: " + ("no luck " * 30).rstrip())
 
     def test_show_tells_state_attempts_and_error(self, desk: Desk) -> None:
         task_id = desk.failed("--param", "user_id=1")
@@ -344,10 +378,14 @@ class TestLooking:
 
     def test_queues_and_pauses(self, desk: Desk) -> None:
         desk.submit("a", "--queue", "q")
-        assert desk.run("pause", "q", "--reason", "the bank is down", "--by", "bob").exit_code == 0
+        paused = desk.run("pause", "q", "--reason", "the bank is down", "--by", "bob")
+        assert (paused.exit_code, paused.stdout) == (0, "q: paused\n")
+        unused = desk.run("pause", "new", "--reason", "x")
+        assert unused.stdout == "new: paused; no task has used this queue yet\n"
+        assert desk.ok("resume", "new")["note"] == ""
         again = desk.run("pause", "q", "--reason", "x")
         assert (again.exit_code, "is paused already" in again.stdout) == (1, True)
-        [queue] = desk.ok("queues")["queues"]
+        _, queue = desk.ok("queues")["queues"]
         assert (queue["queue"], queue["paused"], queue["in_queue"], queue["by"]) == (
             "q", True, 1, "bob",
         )  # fmt: skip
@@ -387,9 +425,14 @@ class TestActs:
         [answer] = desk.ok("fail", task_id, "--reason", "stuck")["tasks"]
         assert (answer["answer"], answer["state"]) == ("requested", "RUNNING")
 
-    def test_an_empty_reason_is_refused(self, desk: Desk) -> None:
-        result = desk.run("cancel", desk.submit("export"), "--reason", " ")
-        assert (result.exit_code, result.stderr.startswith("error: the reason")) == (1, True)
+    def test_what_has_ended_says_when(self, desk: Desk) -> None:
+        task_id = desk.failed()
+        ended = datetime.fromisoformat(desk.ok("show", task_id)["ended_at"])
+        result = desk.run("cancel", task_id, "--reason", "x")
+        assert result.exit_code == 1
+        assert result.stdout.splitlines()[1].endswith(
+            f"too late: it ended FAILED at {clock(ended)}"
+        )
 
 
 class TestAutopsies:

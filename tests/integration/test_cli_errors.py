@@ -42,12 +42,10 @@ REFUSED = [
     (["autopsy", "export", "nothing"], 1, "no autopsy and no task"),
     (["autopsy", "capture", NO_ID], 1, f"no task {NO_ID}"),
     (["submit", "9a"], 1, "type: must be a name"),
-    (["submit", "a", "--priority", "11"], 1, "priority: must be a whole number from 0 to 9"),
     (["submit", "a", "--timeout", "5", "--soft-timeout", "5"], 1, "soft_timeout: must be below"),
     (["submit", "a", "--run-after", "tomorrow"], 1, "run_after: must be an ISO 8601 time"),
     (["submit", "a", "--task-id", "x"], 1, "task_id: must be task_"),
     (["submit", "-"], 1, "spec: must be an object"),
-    (["pause", "q", "--reason", " "], 1, "the reason is missing"),
     (["confg"], 2, "no command 'confg'; did you mean config?"),
     (["autopsy", "shw"], 2, "No such command 'shw'"),
     (["list", "--lmit", "3"], 2, "No such option '--lmit'"),
@@ -55,6 +53,11 @@ REFUSED = [
     (["list", "--state", "LOST"], 2, "'LOST' is not one of"),
     (["show"], 2, "Missing argument 'ID'"),
     (["cancel", NO_ID], 2, "Missing option '--reason'"),
+    (["pause", "q", "--reason", " "], 2, "Invalid value for '--reason': it is blank"),
+    (["cancel", NO_ID, "--reason", ""], 2, "Invalid value for '--reason': it is blank"),
+    (["resume", "q", "--by", " "], 2, "Invalid value for '--by': it is blank"),
+    (["submit", "a", "--priority", "11"], 2, "11 is not in the range 0<=x<=9"),
+    (["list", "--before", "nonsense"], 2, "'nonsense' is not the id of a task"),
     (["cancel", "--reason", "x"], 2, "Missing argument 'ID...'"),
     (["pause", "q", "--reason", "x", "--priority", "10"], 2, "10 is not in the range"),
     (["submit", "a", "--param", "x"], 2, "--param takes NAME=VALUE, not 'x'"),
@@ -94,6 +97,7 @@ def test_refusals(runner: CliRunner, args: list[str], code: int, message: str) -
     plain = runner.invoke(build(), args, input="3")
     assert (plain.exit_code, plain.stdout) == (code, "")
     first, *rest, last = plain.stderr.splitlines()
+    assert all(line.startswith("       ") for line in rest)
     assert first.startswith("error: ")
     assert message in "\n".join([first, *rest])
     assert last.startswith("remedy: ")
@@ -127,6 +131,23 @@ def test_each_kind_of_error_has_its_exit_code_and_a_remedy(
     assert printed.out == ""
     assert "error: " in printed.err
     assert "remedy: " in printed.err
+
+
+def test_every_problem_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = InvalidSpec([Problem("type", "is missing"), Problem("priority", "is bad", "11")])
+    report(spec, as_json=False)
+    assert capsys.readouterr().err.splitlines() == [
+        "error: type: is missing",
+        "       priority: is bad (given: 11)",
+        "remedy: Correct the named fields and submit again; nothing was written.",
+    ]
+    settings = ConfigError("a: no; b: no", remedy="Mend.", problems=["a: no", "b: no"])
+    report(settings, as_json=False)
+    assert capsys.readouterr().err.splitlines() == [
+        "error: a: no",
+        "       b: no",
+        "remedy: Mend.",
+    ]
 
 
 def test_the_error_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,7 +121,7 @@ class TestWholeSpec:
         assert accepted(**{field: None}) == accepted()
 
     def test_the_type_is_required(self) -> None:
-        with pytest.raises(InvalidSpec, match=r"^type: must be a name of letters"):
+        with pytest.raises(InvalidSpec, match=r"^type: is missing$"):
             parse_spec({})
 
     @pytest.mark.parametrize("raw", [None, [], "type", 3, [("type", "t")]])

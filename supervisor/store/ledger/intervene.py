@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, text, update
 
+from supervisor.clock import stamp
 from supervisor.errors import Refused
 from supervisor.model.record import Acted, Answer
 from supervisor.model.spec import bad_text
@@ -190,7 +191,7 @@ def _move(session: Session, row: _Row, act: Act, to_state: State, reason: Reason
 
 
 def _already_ended(row: _Row) -> Acted:
-    when = f" at {row.ended_at.isoformat(timespec='seconds')}" if row.ended_at else ""
+    when = f" at {stamp(row.ended_at)}" if row.ended_at else ""
     return Acted(
         task_id=row.task_id,
         answer=Answer.ALREADY_ENDED,

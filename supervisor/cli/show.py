@@ -11,7 +11,8 @@ import click
 from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import cell, clock, columns, plain, size, span, state_text
-from supervisor.model.states import State
+from supervisor.cli.waiting import waits_for
+from supervisor.model.states import Reason, State
 
 if TYPE_CHECKING:
     from supervisor.store import AutopsyRecord, HistoryLine, TaskView
@@ -35,9 +36,11 @@ def show(call: Call, task_id: str) -> None:
     ladder = _ladder(task, reader.history(task.task_id))
     autopsies = reader.autopsies(task.task_id)
     roll = roll_call(reader)
+    waits = waits_for(reader, task, roll)
     document = {
         **dict(_fields(task)),
         "node_gone": roll.gone_node(task) is not None,
+        "waits": waits,
         "params": json.loads(task.params_json),
         "result": None if task.result_json is None else json.loads(task.result_json),
         "attempts": [_attempt_document(attempt) for attempt in attempts],
@@ -47,8 +50,10 @@ def show(call: Call, task_id: str) -> None:
 
     def lines() -> Iterator[str]:
         yield from _task_lines(task, roll)
-        yield from _attempt_lines(attempts)
-        yield from _ladder_lines(ladder)
+        yield from (f"  waits      {plain(why, keep='')}" for why in waits)
+        for attempt in attempts:
+            yield from _attempt_lines(attempt)
+            yield from _ladder_lines(s for s in ladder if s["attempt"] == attempt.attempt)
         yield from _autopsy_lines(autopsies)
 
     call.answer(document, lines)
@@ -125,24 +130,23 @@ def _task_lines(task: TaskView, roll: Roll) -> Iterator[str]:
             yield f"  {name:<10} {cell(value, 500)}"
 
 
-def _attempt_lines(attempts: Sequence[AttemptView]) -> Iterator[str]:
-    for attempt in attempts:
-        ended = attempt.outcome or (State.RUNNING if attempt.ended_at is None else "-")
-        yield f"attempt {attempt.attempt}  {state_text(ended)}  {cell(attempt.reason)}"
-        yield f"  {_when(attempt)}; worker {cell(attempt.worker_id)} (pid {attempt.pid})"
-        for name, value in (
-            ("verdict", attempt.verdict),
-            ("error", _error(attempt)),
-            ("proof", attempt.proof),
-            ("note", attempt.detail),
-            ("usage", _usage(attempt)),
-        ):
-            if value:
-                yield f"  {name:<10} {cell(value, 500)}"
-        if attempt.effects_unknown:
-            yield "  effects    unknown: its process was ended while it ran"
-        if attempt.traceback:
-            yield from (f"    {plain(line)}" for line in attempt.traceback.splitlines())
+def _attempt_lines(attempt: AttemptView) -> Iterator[str]:
+    ended = attempt.outcome or (State.RUNNING if attempt.ended_at is None else "-")
+    yield f"attempt {attempt.attempt}  {state_text(ended)}  {cell(attempt.reason)}"
+    yield f"  {_when(attempt)}; worker {cell(attempt.worker_id)} (pid {attempt.pid})"
+    for name, value in (
+        ("verdict", attempt.verdict),
+        ("error", _error(attempt)),
+        ("proof", attempt.proof),
+        ("note", attempt.detail),
+        ("usage", _usage(attempt)),
+    ):
+        if value:
+            yield f"  {name:<10} {cell(value, 500)}"
+    if attempt.effects_unknown:
+        yield "  effects    unknown: its process was ended while it ran"
+    if attempt.traceback:
+        yield from (f"    {plain(line)}" for line in attempt.traceback.splitlines())
 
 
 def _when(attempt: AttemptView) -> str:
@@ -151,7 +155,8 @@ def _when(attempt: AttemptView) -> str:
     if attempt.ended_at is None:
         return f"started {clock(attempt.started_at)}"
     ran = (attempt.ended_at - attempt.started_at).total_seconds()
-    return f"started {clock(attempt.started_at)}, ran {span(ran)}"
+    most = "at most " if attempt.reason == Reason.NODE_LOST else ""  # it ended when nobody looked
+    return f"started {clock(attempt.started_at)}, ran {most}{span(ran)}"
 
 
 def _error(attempt: AttemptView) -> str | None:
@@ -168,24 +173,31 @@ def _usage(attempt: AttemptView) -> str:
 
 
 def _ladder(task: TaskView, trail: Iterable[HistoryLine]) -> list[dict[str, Any]]:
-    """Return the steps of the stop request that is or was on this task, in order."""
-    steps = [
-        {"step": line.reason, "at": line.at, "by": line.operator, "note": line.note}
+    """Return the steps of all stop requests of this task, in order, each with its attempt."""
+    steps: list[dict[str, Any]] = [
+        {
+            "step": line.reason,
+            "attempt": line.attempt,
+            "at": line.at,
+            "by": line.operator,
+            "note": line.note,
+        }
         for line in trail
         if line.to_state is None and line.reason.startswith(LADDER)
     ]
     if not steps and task.mark is not None:
         mark = task.mark
-        step = f"{mark.kind}_requested"
-        steps = [{"step": step, "at": mark.at, "by": mark.by, "note": mark.reason}]
+        step = {"step": f"{mark.kind}_requested", "attempt": task.attempt}
+        steps = [{**step, "at": mark.at, "by": mark.by, "note": mark.reason}]
     return steps
 
 
-def _ladder_lines(ladder: Sequence[dict[str, Any]]) -> Iterator[str]:
-    if ladder:
-        yield "stop request"
-    for step in ladder:
-        yield f"  {clock(step['at'])}  {step['step']}  {cell(step['by'], 30)}  {cell(step['note'])}"
+def _ladder_lines(ladder: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for number, step in enumerate(ladder):
+        if number == 0:
+            yield "  stop request"
+        who = f"{cell(step['by'], 30)}  {cell(step['note'])}"
+        yield f"    {clock(step['at'])}  {step['step']}  {who}"
 
 
 def _autopsy_lines(autopsies: Sequence[AutopsyRecord]) -> Iterator[str]:

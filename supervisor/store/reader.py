@@ -42,6 +42,7 @@ from supervisor.store.view import (
     Counts,
     HistoryLine,
     NodeView,
+    PauseView,
     QueueView,
     TaskFilter,
     TaskLine,
@@ -151,6 +152,17 @@ class Reader:
         for row in rows:
             by_name.setdefault(row.queue, []).append(row)
         return [_queue_view(name, levels, backlog.get(name)) for name, levels in by_name.items()]
+
+    def pauses(self, queue: str, priority: int) -> list[PauseView]:
+        """Return the pauses that hold back tasks of this queue and priority, the widest first."""
+        query = (
+            sa.select(queues)
+            .where(queues.c.queue == queue, queues.c.priority.in_((WHOLE_QUEUE, priority)))
+            .where(queues.c.paused)
+            .order_by(queues.c.priority)
+        )
+        with self._store.reading() as connection:
+            return [_pause_view(row) for row in connection.execute(query)]
 
     def knows_queue(self, queue: str) -> bool:
         """Say whether a task or a pause has ever named this queue."""
@@ -340,6 +352,16 @@ def _queue_view(name: str, levels: Sequence[Any], live: Backlog | None) -> Queue
         in_queue=live.in_queue if live else 0,
         scheduled=live.scheduled if live else 0,
         running=live.running if live else 0,
+    )
+
+
+def _pause_view(row: Any) -> PauseView:
+    return PauseView(
+        queue=row.queue,
+        priority=None if row.priority == WHOLE_QUEUE else row.priority,
+        by=row.by or "",
+        reason=row.reason or "",
+        at=row.at,
     )
 
 

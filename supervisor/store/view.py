@@ -169,6 +169,17 @@ class QueueView:
     running: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseView:
+    """A pause in force; `priority` is None for the whole queue."""
+
+    queue: str
+    priority: int | None
+    by: str
+    reason: str
+    at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class TypeView:
     """A task type as a node announced it last; `node_id` is None when that node dropped it."""

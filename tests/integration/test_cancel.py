@@ -104,7 +104,7 @@ def test_force_fail(node: NodeUnderTest, kind: str, ending: str) -> None:
     view = handle.wait(10)
     assert (view.state, view.reason, view.attempt) == (State.FAILED, "forced", 1)
     assert node.moves(handle.task_id) == [*begun(), (RUNNING, FAILED, "anna", "forced")]
-    assert node.endings(handle.task_id) == [(FAILED, "canceled", ending, ending == "exited")]
+    assert node.endings(handle.task_id) == [(FAILED, "forced", ending, ending == "exited")]
 
 
 def test_fail_of_a_waiting_task_is_refused(node: NodeUnderTest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -23,8 +24,9 @@ from supervisor.cli.text import clock
 from supervisor.client import Client
 from supervisor.clock import SystemClock
 from supervisor.model import outcome
-from supervisor.model.record import Ending, Owner, Started
+from supervisor.model.record import Ending, NodeRecord, Owner, Started
 from supervisor.model.retry import RetryPolicy
+from supervisor.node.process import own_identity
 from supervisor.settings import Settings
 from supervisor.store import AutopsyRecord, Ledger, open_store
 
@@ -54,6 +56,19 @@ class Desk:
 
     def client(self) -> Client:
         return Client(Settings(store=self.url))
+
+    def node_runs(self, node_id: str) -> None:
+        """Write down that this process is a node."""
+        store = open_store(self.url, create=False)
+        try:
+            with Ledger(store, self._clock).transaction() as tx:
+                record = NodeRecord(
+                    node_id=node_id, node_name="host", process=own_identity(), version="0.1.0",
+                    started_at=self._clock.now(),
+                )  # fmt: skip
+                tx.register_node(record)
+        finally:
+            store.close()
 
     def announce(self, types: dict[str, str | None]) -> None:
         """Say which types there are, as a node does."""
@@ -344,10 +359,59 @@ class TestLooking:
         desk.claim("export")
         desk.ok("cancel", task_id, "--reason", "wrong month", "--by", "alice")
         [step] = desk.ok("show", task_id)["cancel"]
-        assert (step["step"], step["by"], step["note"]) == (
-            "cancel_requested", "alice", "wrong month",
+        assert (step["step"], step["attempt"], step["by"], step["note"]) == (
+            "cancel_requested", 1, "alice", "wrong month",
         )  # fmt: skip
         assert "stop request\n" in desk.run("show", task_id).stdout
+
+    def test_a_stop_request_stands_with_the_attempt_it_was_for(self, desk: Desk) -> None:
+        task_id = desk.submit("export")
+        first = desk.claim("export")
+        desk.ok("fail", task_id, "--reason", "stuck", "--by", "bob")
+        desk.end(task_id, first, outcome.canceled())
+        desk.ok("rerun", task_id, "--reason", "again")
+        desk.end(task_id, desk.claim("export"), outcome.returned("1"))
+        lines = desk.run("show", task_id).stdout.splitlines()
+        heads = [line for line in lines if line.startswith(("attempt", "  stop", "    20"))]
+        asked = desk.ok("show", task_id)["cancel"][0]["at"]
+        at = clock(datetime.fromisoformat(asked))
+        assert heads == [
+            "attempt 1  FAILED  forced",
+            "  stop request",
+            f"    {at}  fail_requested  bob  stuck",
+            "attempt 2  SUCCESS  returned",
+        ]
+
+    def test_what_was_lost_with_its_node_ran_at_most_so_long(self, desk: Desk) -> None:
+        task_id = desk.submit("export")
+        desk.end(task_id, desk.claim("export"), outcome.node_lost("gone", "n1"))
+        lines = desk.run("show", task_id).stdout.splitlines()
+        place = lines.index("attempt 1  TIMEOUT  node_lost")
+        assert re.search(r"Z, ran at most [^;]* m?s; worker w1", lines[place + 1])
+
+    def test_a_due_task_says_what_it_waits_for(self, desk: Desk) -> None:
+        task_id = desk.submit("export", "--queue", "q", "--priority", "3")
+        no_node = "no node runs: start one with `supervisor run`"
+        assert desk.ok("show", task_id)["waits"] == [no_node]
+        desk.node_runs("n1")
+        unknown = "no running node has announced the type export"
+        assert desk.ok("show", task_id)["waits"] == [unknown]
+        desk.announce({"export": None})
+        assert desk.ok("show", task_id)["waits"] == []
+        desk.ok("pause", "q", "--priority", "4", "--reason", "x")
+        assert desk.ok("show", task_id)["waits"] == []
+        desk.ok("pause", "q", "--priority", "3", "--reason", "slow", "--by", "ann")
+        desk.ok("pause", "q", "--reason", "the bank is down", "--by", "bob")
+        waits = [
+            re.sub(r"since \S+ \S+Z", "since T", why) for why in desk.ok("show", task_id)["waits"]
+        ]
+        assert waits == [
+            "queue q is paused by bob since T: the bank is down",
+            "queue q, priority 3 is paused by ann since T: slow",
+        ]
+        assert "  waits      queue q is paused by bob since " in desk.run("show", task_id).stdout
+        later = desk.submit("other", "--run-after", "2100-01-01T00:00:00Z")
+        assert desk.ok("show", later)["waits"] == []
 
     def test_history_is_the_audit_trail(self, desk: Desk) -> None:
         task_id = desk.failed("--by", "alice")

@@ -17,10 +17,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, func, select, text, update
 
 from supervisor.errors import InvalidSpec, Refused
-from supervisor.model.outcome import Settlement, StopMark, TaskFacts, settle
+from supervisor.model.outcome import Outcome, Settlement, StopMark, TaskFacts, settle
 from supervisor.model.record import ChildSpec, Ending
 from supervisor.model.spec import parse_spec
-from supervisor.model.states import State, require_legal
+from supervisor.model.states import Reason, State, require_legal
 from supervisor.store.ledger.audit import (
     SUPERVISOR,
     NoteReason,
@@ -133,7 +133,7 @@ def _collect(
             session.encode(ending.started_at),
             at,
             settlement.path[1].value,
-            outcome.reason.value,
+            _attempt_reason(outcome, settlement).value,
             storable(outcome.error_type),
             storable(outcome.error),
             storable(outcome.traceback),
@@ -158,6 +158,13 @@ def _collect(
         writes.events.append((ending.task_id, ending.attempt, EVENT_DUE, run_after, at))
     if ending.log_tail is not None and settlement.path[1] is not State.SUCCESS:
         writes.logs.append((ending.task_id, ending.attempt, storable(ending.log_tail)))
+
+
+def _attempt_reason(outcome: Outcome, settlement: Settlement) -> Reason:
+    """Return why the attempt ended: as it was seen, but one that obeyed a force-fail was forced."""
+    if outcome.reason is Reason.CANCELED and settlement.reason is Reason.FORCED:
+        return Reason.FORCED
+    return outcome.reason
 
 
 def _ended_row(

@@ -1,0 +1,44 @@
+"""Why a task that is due does not run: told from pauses, nodes and what nodes say of their types.
+
+Says nothing where nothing stands in the way: its turn has not come, or comes in a moment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from supervisor.cli.text import clock
+from supervisor.clock import SystemClock
+from supervisor.model.states import State
+
+if TYPE_CHECKING:
+    from supervisor.cli.roll import Roll
+    from supervisor.store import Reader, TaskView
+    from supervisor.store.view import PauseView
+
+
+def waits_for(reader: Reader, task: TaskView, roll: Roll) -> list[str]:
+    """Return what a task that is due waits for, empty when nothing is known to hold it back."""
+    if task.state is not State.PENDING or task.run_after > SystemClock().now():
+        return []
+    return [
+        *map(_paused, reader.pauses(task.queue, task.priority)),
+        *_unclaimed(reader, task, roll),
+    ]
+
+
+def _paused(pause: PauseView) -> str:
+    what = f"queue {pause.queue}"
+    if pause.priority is not None:
+        what += f", priority {pause.priority}"
+    return f"{what} is paused by {pause.by} since {clock(pause.at)}: {pause.reason}"
+
+
+def _unclaimed(reader: Reader, task: TaskView, roll: Roll) -> list[str]:
+    if not roll.running:
+        return ["no node runs: start one with `supervisor run`"]
+    running = {node.node_id for node in roll.running}
+    known = {view.type for view in reader.types() if view.node_id in running}
+    if task.type not in known:
+        return [f"no running node has announced the type {task.type}"]
+    return []

@@ -22,7 +22,7 @@ def render(heading: Heading, sections: Sequence[Section]) -> str:
     """Return the whole report as text."""
     by_name = {section.name: section.payload for section in sections}
     parts = [
-        _verdict(heading),
+        _verdict(heading, by_name.get("process") or {}),
         _process(by_name.get("process") or {}),
         _stacks(by_name.get("stacks") or {}),
         _logs(by_name.get("logs") or {}),
@@ -48,11 +48,13 @@ def _title(text: str) -> list[str]:
     return ["", text, "-" * len(text)]
 
 
-def _verdict(heading: Heading) -> Iterator[str]:
+def _verdict(heading: Heading, process: Payload) -> Iterator[str]:
     best = heading.diagnosis[0] if heading.diagnosis else None
     name = f"{best.code} ({best.confidence:.0%} sure)" if best else "not diagnosed"
     if heading.is_python is False:
         name = f"not a Python process; {name}"
+    elif heading.is_python is None and process.get("hidden"):
+        name = f"hidden from us, perhaps not a Python process; {name}"
     yield f"Autopsy of process {heading.pid}: {name}"
     yield f"{heading.captured_at} on {heading.host}, {heading.duration_ms:.0f} ms, {heading.status}"
     if heading.why:

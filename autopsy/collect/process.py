@@ -43,7 +43,7 @@ def collect(patient: Patient) -> Payload:
         "hidden": procfs.is_hidden(patient.pid),
         "command_line": redact.arguments(procfs.command_line(patient.pid)),
         "executable": executable,
-        "python": is_python(patient.pid, executable),
+        "python": is_python(patient.pid, executable, status),
         "directory": _link(f"{base}/cwd"),
         "environment": redact.environment(procfs.read_text(f"{base}/environ") or ""),
         "limits": limits(patient.pid),
@@ -132,10 +132,14 @@ def sleep_left_s(pid: int, syscall: str | None, args: list[int]) -> float | None
     return round(max(0.0, left), 3)
 
 
-def is_python(pid: int, executable: str | None) -> bool | None:
-    """Return whether its program or a library it has loaded is Python; None when hidden."""
+def is_python(pid: int, executable: str | None, status: dict[str, str]) -> bool | None:
+    """Return whether its program or a library it has loaded is Python; None when hidden or dead."""
     if executable is None:
-        return None
+        if _INTERPRETER.match(status.get("Name", "")):
+            return True
+        # A kernel thread has no memory of its own; nor has a dead process, which had.
+        kernel = "VmSize" not in status and status.get("State", "Z")[0] not in DEAD_STATES
+        return False if kernel else None
     name = executable.removesuffix(" (deleted)").rpartition("/")[2]
     if _INTERPRETER.match(name):
         return True

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from autopsy.case import Case, Thread
 from autopsy.cause import Code, Diagnosis, hit
 from autopsy.rule.lock import holder, kind_of_wait, waits_for_thread
+from autopsy.section import Payload
 
 _SOCKET_CALLS = frozenset(
     {"recvfrom", "recvmsg", "sendto", "sendmsg", "connect", "read", "write", "writev"}
@@ -24,6 +25,8 @@ _POOLS = ("concurrent/futures/", "multiprocessing/pool.py")
 _SIDE = 0.85
 # Nothing shows that the main thread needs this one: a heartbeat or a listener waits as well.
 _MAY_BE = 0.55
+# Many a main thread sleeps while its threads work: what those wait for comes first.
+_RESTS = 0.45
 # A shorter sleep may be one turn of a loop that is well.
 _LONG_SLEEP_S = 60
 
@@ -41,7 +44,7 @@ def waits(case: Case) -> Iterator[Diagnosis]:
     for one, each in found:
         many = crowds[each.code, one.where]
         crowd = (f"stacks: {many} threads wait there, first {one.name}",) if many > 1 else ()
-        limit, relation = _standing(case, one)
+        limit, relation = _standing(case, one, each)
         confidence = each.confidence if one.main or _parked_main(case) else _SIDE * each.confidence
         yield hit(Code(each.code), min(confidence, limit), *each.evidence, *crowd, *relation)
 
@@ -67,9 +70,11 @@ def _parked_main(case: Case) -> Thread | None:
     return next((one for one in case.threads if one.main and one.parked), None)
 
 
-def _standing(case: Case, one: Thread) -> tuple[float, tuple[str, ...]]:
+def _standing(case: Case, one: Thread, each: Diagnosis) -> tuple[float, tuple[str, ...]]:
     """How sure the wait of a thread can be the cause, and how the main thread depends on it."""
     main = next((other for other in case.threads if other.main), None)
+    if one.main and each.code == Code.BLOCKED_SLEEP and any(map(_may_work, case.threads)):
+        return _RESTS, ("process: other threads live, and the work may be theirs",)
     if main is None or one.main:
         return 1.0, ()
     if not main.parked:
@@ -87,6 +92,12 @@ def _standing(case: Case, one: Thread) -> tuple[float, tuple[str, ...]]:
     if _work_together(main, one) or (waits_for_thread(main) and len(others) == 1):
         return 1.0, (f"stacks: MainThread waits in {at} for what {one.called} does",)
     return _MAY_BE, (f"stacks: MainThread waits in {at}, perhaps for {one.called}",)
+
+
+def _may_work(thread: Thread) -> bool:
+    """A side thread that runs Python and is not just an idle member of a pool."""
+    idle = thread.parked and kind_of_wait(thread) == "work item"
+    return not thread.main and bool(thread.frames) and not idle
 
 
 def _work_together(main: Thread, one: Thread) -> bool:
@@ -217,7 +228,11 @@ def _socket(case: Case, fd: int) -> str:
 
 def _stuck_writers(case: Case) -> tuple[str, ...]:
     """Descendants blocked in a write to a pipe whose other end is open here and not being read."""
-    ours = {fd: target for fd, target in case.descriptors.items() if target.startswith("pipe:")}
+    ours = {
+        one["fd"]: one["target"]
+        for one in case.listed("fds", "fds")
+        if "fd" in one and one["fd"] > 0 and one["target"].startswith("pipe:") and _is_read(one)
+    }
     read = {
         ours.get(fd)
         for one in case.threads
@@ -232,6 +247,11 @@ def _stuck_writers(case: Case) -> tuple[str, ...]:
         and child["wchan"] in ("", "0", *_PIPE_WRITES)
         and unread & set(child["pipes"])
     )
+
+
+def _is_read(descriptor: Payload) -> bool:
+    """Whether it is the reading end of a pipe: O_RDONLY in the octal flags of fdinfo."""
+    return not int(descriptor.get("flags") or "0", 8) & 3
 
 
 def _children(case: Case) -> str:

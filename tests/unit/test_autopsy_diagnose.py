@@ -395,3 +395,21 @@ def test_a_main_thread_that_handles_signals_may_be_woken_by_one() -> None:
     assert best(sections) == ("wait.no_waker", 0.8)
     sections["process"]["status"]["SigCgt"] = "0000000000004002"
     assert best(sections) == ("wait.no_waker", 0.55)
+
+
+def test_a_main_thread_that_rests_while_others_work_is_not_the_cause() -> None:
+    asleep = thread(10, syscall="clock_nanosleep", sleep_left_s=1e6)
+    receives = thread(11, syscall="recvfrom", args=[3, 0])
+    sections = seen(
+        asleep, receives, stacks=[[frame("rest")], [frame("ask")]], sockets={"sockets": [SOCKET]}
+    )
+    assert [(one.code, one.confidence) for one in diagnose(sections)] == [
+        ("blocked.external", 0.77),
+        ("blocked.sleep", 0.45),
+    ]
+    of_a_pool = frame("_worker", "/usr/lib/python3.11/concurrent/futures/thread.py")
+    idle = thread(11, syscall="futex", args=UNTIMED)
+    assert best(seen(asleep, idle, stacks=[[frame("rest")], [of_a_pool]])) == (
+        "blocked.sleep",
+        0.85,
+    )

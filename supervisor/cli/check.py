@@ -58,9 +58,14 @@ def check(call: Call, app: str | None, grace: float | None) -> int:
     """
     found = list(_findings(call, app, grace))
     failed = [finding for finding in found if finding.level == FAIL]
-    document = {"ok": not failed, "findings": [asdict(finding) for finding in found]}
+    document = {"ok": not failed, "findings": [_document(finding) for finding in found]}
     call.answer(document, lambda: _lines(found))
     return max((finding.code for finding in failed), default=0)
+
+
+def _document(finding: Finding) -> dict[str, object]:
+    code = finding.code if finding.level == FAIL else 0
+    return {**asdict(finding), "code": code}
 
 
 def _lines(found: Iterable[Finding]) -> Iterator[str]:
@@ -115,7 +120,7 @@ def _settings(settings: Settings, grace: float | None) -> Iterator[Finding]:
     for problem in problems:
         yield Finding(
             "settings", FAIL, str(problem), f"Change {problem.path} or what it is compared with.",
-            EXIT_REFUSED if problem.path == "grace" else EXIT_USAGE,
+            EXIT_USAGE,
         )  # fmt: skip
     if not problems:
         given = sum(source != "default" for source in settings.sources.values())
@@ -127,18 +132,18 @@ def _settings(settings: Settings, grace: float | None) -> Iterator[Finding]:
 
 
 def _store(settings: Settings) -> Iterator[Finding]:
+    from supervisor.store import is_present, open_store
+
     file = store_file(settings.store)
-    if file is not None and not file.exists():
+    if file is not None and not is_present(file):
         if not _writable(file.parent):
-            yield _no_place("store", file.parent, "--store")
+            yield _no_place("store", file.parent, "--store", EXIT_AWAY)
             return
         yield Finding(
             "store", WARN, f"no store at {file} yet",
             "`supervisor run` and `submit` make it; or run `supervisor db upgrade`.",
         )  # fmt: skip
         return
-    from supervisor.store import open_store
-
     try:
         with (
             closing(open_store(settings.store, create=False)) as store,
@@ -158,7 +163,7 @@ def _places(settings: Settings) -> Iterator[Finding]:
     if _writable(folder):
         yield Finding("autopsies", OK, f"bundles go to {folder}")
     else:
-        yield _no_place("autopsies", folder, "--autopsy-dir")
+        yield _no_place("autopsies", folder, "--autopsy-dir", EXIT_USAGE)
     if settings.metrics_listen is None:
         return
     host, _, port = settings.metrics_listen.rpartition(":")
@@ -167,9 +172,14 @@ def _places(settings: Settings) -> Iterator[Finding]:
             yield Finding("metrics", OK, f"{settings.metrics_listen} is free")
     except OSError as exc:
         yield Finding(
-            "metrics", WARN, f"{settings.metrics_listen} cannot be taken: {exc.strerror}",
+            "metrics", WARN, f"{settings.metrics_listen} cannot be taken: {_why(exc)}",
             "Fine if a node runs already; else give --metrics-listen another address.",
         )  # fmt: skip
+
+
+def _why(error: OSError) -> str:
+    """Return the system's words alone: Python adds the address to them, which stands before."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _evidence() -> Iterator[Finding]:
@@ -236,13 +246,14 @@ def _same_store(app: App, settings: Settings) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _no_place(about: str, folder: Path, flag: str) -> Finding:
-    return Finding(
-        about, FAIL, f"{folder} cannot be written", f"Choose another place with {flag}.", EXIT_USAGE
-    )
+def _no_place(about: str, folder: Path, flag: str, code: int) -> Finding:
+    remedy = f"Choose another place with {flag}."
+    return Finding(about, FAIL, f"{folder} cannot be written", remedy, code)
 
 
 def _writable(folder: Path) -> bool:
     """Say whether files can be made in a folder that may not exist yet."""
-    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    from supervisor.store import is_present
+
+    nearest = next(path for path in (folder, *folder.parents) if is_present(path))
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -13,11 +14,12 @@ from supervisor.cli.call import Call, command
 from supervisor.cli.text import plain
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
-from supervisor.model.states import State
+from supervisor.model.states import Reason, State
 
 if TYPE_CHECKING:
     from supervisor.cli.living import LiveOutput
     from supervisor.store import TaskView
+    from supervisor.store.view import AttemptView
 
 POLL_S = 0.2  # soon enough for a person, and 5 system calls a second
 
@@ -33,6 +35,11 @@ def logs(call: Call, task_id: str, attempt: int | None, follow: bool) -> None:
     is on this host. With --follow --json each piece is one JSON line.
     """
     task = call.client().view(task_id)
+    if attempt is not None and attempt > task.attempt:
+        raise Refused(
+            f"{task.task_id} has no attempt {attempt}: its latest is number {task.attempt}",
+            remedy=f"`supervisor show {task.task_id}` lists its attempts.",
+        )
     running = task.state is State.RUNNING and attempt in (None, task.attempt)
     if running:
         try:
@@ -47,11 +54,30 @@ def logs(call: Call, task_id: str, attempt: int | None, follow: bool) -> None:
 
 
 def _kept(call: Call, task: TaskView, attempt: int | None) -> None:
-    text = call.client().reader.log(task.task_id, attempt)
-    if text is None:
-        _say("no output is kept (it is kept for attempts that did not succeed)")
+    reader = call.client().reader
+    text = reader.log(task.task_id, attempt)
+    if not text:
+        runs = reader.attempts(task.task_id)
+        _say(_why_empty(task, [run for run in runs if attempt in (None, run.attempt)]))
     document = {"task_id": task.task_id, "attempt": attempt, "live": False, "text": text or ""}
     call.answer(document, lambda: [_shown(text)] if text else [])
+
+
+def _why_empty(task: TaskView, runs: Sequence[AttemptView]) -> str:
+    """Say why no output is kept of these attempts; the latest speaks for all."""
+    if not runs:
+        return f"{task.task_id} has not run yet"
+    latest = runs[-1]
+    what = f"attempt {latest.attempt}"
+    if latest.ended_at is None:
+        return f"nothing is kept of {what} before it has ended"
+    if latest.reason == Reason.NODE_LOST:
+        return f"the output of {what} was lost with its node"
+    if latest.outcome is State.SUCCESS:
+        return f"nothing is kept of {what}: it succeeded"
+    if latest.started_at is None:
+        return f"{what} never started"
+    return f"{what} printed nothing"
 
 
 def _live(call: Call, task: TaskView, *, follow: bool) -> None:

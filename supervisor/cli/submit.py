@@ -152,10 +152,10 @@ def _checked(specs: Sequence[tuple[str, Any]], app: str | None, by: str) -> list
 
 def _new_store(call: Call) -> Path | None:
     """Return the path of the store that this submit is going to make, None if it is there."""
-    from supervisor.store import store_path
+    from supervisor.store import is_present, store_path
 
     path = store_path(call.settings.store)
-    return None if path.exists() else path
+    return None if is_present(path) else path
 
 
 def _write(call: Call, parsed: Sequence[TaskSpec]) -> Iterator[Handle]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from supervisor.clock import SystemClock
-from supervisor.errors import ConfigError
+from supervisor.errors import Refused
 from supervisor.node.reporting import DEAD_AFTER_S, Health
 from supervisor.telemetry.metrics import CONTENT_TYPE, Metrics
 
@@ -32,7 +32,7 @@ class Endpoint:
         try:
             self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), handler)
         except OSError as exc:
-            raise ConfigError(
+            raise Refused(
                 f"metrics_listen: cannot listen on {listen}: {exc.strerror}",
                 remedy="Give this node a port of its own with --metrics-listen, or none.",
             ) from exc

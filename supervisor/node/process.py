@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.errors import BootFailed, ConfigError
+from supervisor.errors import BootFailed, Refused
 from supervisor.model.record import ProcessIdentity
 from supervisor.worker import tree, wire
 from supervisor.worker.presence import own_place
@@ -69,7 +69,7 @@ class StoreLock:
         except BlockingIOError:
             holder = os.read(self._fd, 100).decode("ascii", "replace").strip()
             os.close(self._fd)
-            raise ConfigError(
+            raise Refused(
                 f"another node (pid {holder or 'unknown'}) runs on this store",
                 remedy="Stop it first, or give this one another --store: "
                 "a SQLite store belongs to one node.",

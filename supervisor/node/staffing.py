@@ -72,11 +72,15 @@ class Staffing:
         """The app cannot be imported: fatal at the start, without effect at a reload."""
         floor = self._floor
         self._zygote_asked = False
-        emit("app.refused", app=self._app, error=event.error)
+        follows = "the old app goes on"
         if floor.booted_generation == 0:
             floor.fatal, floor.remedy = event.error, event.remedy
+            follows = "the node stops"
         elif self._zygote_lives:
             floor.generation = floor.booted_generation
+        else:
+            follows = "workers go on with the old app, new ones wait until it can be imported"
+        emit("app.refused", app=self._app, error=event.error, follows=follows)
 
     def zygote_lost(self, event: port.ZygoteLost, now: float) -> None:
         """The zygote died: boot another before the next birth, and not in a storm."""

@@ -3,7 +3,7 @@
 `open_store` opens it, `Ledger` is its only writer, `Reader` is what people look through.
 """
 
-from supervisor.store.engine import Store, open_store, store_path
+from supervisor.store.engine import Store, is_present, open_store, store_path
 from supervisor.store.ledger import Ledger, Look, Transaction
 from supervisor.store.reader import Reader
 from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
@@ -23,6 +23,7 @@ __all__ = [
     "TaskView",
     "Transaction",
     "WorkerRecord",
+    "is_present",
     "open_store",
     "store_path",
 ]

@@ -171,7 +171,7 @@ def open_store(url: str, *, create: bool, clock: Clock | None = None) -> Store:
     path = store_path(url)
     if create:
         _make_file(path)
-    elif not path.exists():
+    elif not is_present(path):
         raise StoreUnavailable(
             f"no store at {path}",
             remedy="Name another with --store or SUPERVISOR_STORE, or create it: "
@@ -213,7 +213,18 @@ def store_path(url: str) -> Path:
     return Path(name)
 
 
+def is_present(path: Path) -> bool:
+    """Say whether there is something at a path; False too where we may not look."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
 def _make_file(path: Path) -> None:
+    if is_present(path):
+        return  # whether it can be written is told by SQLite, in words about a store that is there
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))

@@ -56,7 +56,11 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             _event(
                 _I, "app.booted", "The app was imported by the zygote.", "app", "types"
             ),
-            _event(_E, "app.refused", "The app could not be imported.", "app", "error"),
+            _event(
+                _E, "app.refused",
+                "The app could not be imported; `follows` says whether an older one goes on.",
+                "app", "error", "follows",
+            ),
             _event(
                 _W, "app.unforkable",
                 "The app's import left something that forbids forking; workers are exec'ed.",

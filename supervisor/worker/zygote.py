@@ -69,9 +69,9 @@ def load_app(reference: str) -> App:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         raise BootFailed(
-            f"importing {module_name!r} raised {type(exc).__name__}: {exc}",
+            f"importing {module_name!r} raised {type(exc).__name__}: {exc}{_raised_at(exc)}",
             remedy=f"Run `python -c 'import {module_name}'` in the same directory and mend it.",
             traceback=traceback.format_exc(),
         ) from exc
@@ -82,6 +82,17 @@ def load_app(reference: str) -> App:
             remedy="Name it as MODULE:ATTRIBUTE, for example tasks:app.",
         )
     return found
+
+
+def _raised_at(error: BaseException) -> str:
+    """Name the last line of the app's side that an import was in, where it got so far."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [f for f in frames if f.filename != __file__ and not _is_import_machinery(f.filename)]
+    return f" (at {theirs[-1].filename}:{theirs[-1].lineno})" if theirs else ""
+
+
+def _is_import_machinery(filename: str) -> bool:
+    return filename.startswith("<frozen importlib") or filename == importlib.__file__
 
 
 def describe_types(app: App) -> tuple[wire.TypeInfo, ...]:

@@ -74,6 +74,22 @@ def test_opening_an_up_to_date_store_does_not_import_alembic(store_url: str) -> 
     assert run.returncode == 0
 
 
+def test_a_store_that_is_there_is_not_created_again(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a read-only file system this open would fail, and say that it cannot create."""
+    opened: list[str] = []
+    real = os.open
+
+    def spy(path: str | Path, *rest: int, **more: int) -> int:
+        opened.append(str(path))
+        return real(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", spy)
+    open_store(store_url, create=True).close()
+    assert [path for path in opened if path == str(store_path(store_url))] == []
+
+
 def _set_version(path: Path, version: str) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (version,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import stat
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -435,10 +436,38 @@ class TestLooking:
         assert followed.stdout == "one\ntwo\n"
         assert "nothing to follow" in followed.stderr
 
-    def test_no_log_is_said(self, desk: Desk) -> None:
-        result = desk.run("logs", desk.submit("export"))
-        assert (result.exit_code, result.stdout) == (0, "")
-        assert "note: no output is kept" in result.stderr
+    @pytest.mark.parametrize(
+        ("how", "why"),
+        [
+            (outcome.returned("1"), "nothing is kept of attempt 1: it succeeded"),
+            (outcome.raised("E", "no", ""), "attempt 1 printed nothing"),
+            (outcome.node_lost("gone", "n1"), "the output of attempt 1 was lost with its node"),
+        ],
+    )
+    def test_why_no_output_is_kept_is_said(
+        self, desk: Desk, how: outcome.Outcome, why: str
+    ) -> None:
+        task_id = desk.submit("export")
+        waiting = desk.run("logs", task_id)
+        assert (waiting.exit_code, waiting.stdout, waiting.stderr) == (
+            0, "", f"note: {task_id} has not run yet\n",
+        )  # fmt: skip
+        desk.end(task_id, desk.claim("export"), how)
+        for args in ([], ["--attempt", "1"]):
+            result = desk.run("logs", task_id, *args)
+            assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"note: {why}\n")
+
+    def test_an_attempt_that_was_never_made_is_refused(self, desk: Desk) -> None:
+        task_id = desk.failed(log="one\n")
+        result = desk.run("logs", task_id, "--attempt", "5")
+        assert (result.exit_code, result.stdout, result.stderr.splitlines()) == (
+            1,
+            "",
+            [
+                f"error: {task_id} has no attempt 5: its latest is number 1",
+                f"remedy: `supervisor show {task_id}` lists its attempts.",
+            ],
+        )
 
     def test_queues_and_pauses(self, desk: Desk) -> None:
         desk.submit("a", "--queue", "q")
@@ -575,7 +604,7 @@ class TestCheck:
 
     def test_a_short_grace_is_refused_with_the_sum(self, desk: Desk) -> None:
         result = desk.run("check", "--grace", "45")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "127 s" in result.stdout
         assert desk.run("check", "--grace", "128").exit_code == 0
 
@@ -589,6 +618,39 @@ class TestCheck:
         path = desk.folder / "given.toml"
         path.write_text(f"[supervisor]\n{line}\n", "utf-8")
         return str(path)
+
+    def test_a_place_that_is_no_folder_is_the_store_that_is_away(self, desk: Desk) -> None:
+        (desk.folder / "file").write_text("", "utf-8")
+        result = self.check(desk, "--store", f"sqlite:///{desk.folder}/file/a.db")
+        found = {f["about"]: f for f in json.loads(result.stdout)["findings"]}
+        assert (result.exit_code, found["store"]["code"], found["autopsies"]["code"]) == (69, 69, 2)
+        assert found["host"]["code"] == 0
+        made = desk.run("submit", "a", "--store", f"sqlite:///{desk.folder}/file/a.db")
+        assert (made.exit_code, "cannot create the store" in made.stderr) == (69, True)
+
+    def test_a_taken_address_is_named_once(self, desk: Desk) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            listen = f"127.0.0.1:{taken.getsockname()[1]}"
+            result = desk.run("check", SUPERVISOR_METRICS_LISTEN=listen)
+        assert f"metrics: {listen} cannot be taken: Address already in use\n" in result.stdout
+
+    def test_an_app_that_exits_is_one_finding(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (desk.folder / "exits_cli.py").write_text("import sys\nsys.exit(3)\n", "utf-8")
+        monkeypatch.syspath_prepend(desk.folder)
+        result = self.check(desk, "exits_cli:app")
+        assert result.exit_code == 2
+        [finding] = [f for f in json.loads(result.stdout)["findings"] if f["level"] == "fail"]
+        assert finding == {
+            "about": "app",
+            "level": "fail",
+            "text": (
+                f"importing 'exits_cli' raised SystemExit: 3 (at {desk.folder}/exits_cli.py:2)"
+            ),
+            "remedy": "Run `python -c 'import exits_cli'` in the same directory and mend it.",
+            "code": 2,
+        }
 
     def test_a_file_that_is_no_store(self, desk: Desk) -> None:
         (desk.folder / "supervisor.db").write_text("not a database, not at all, no " * 100)

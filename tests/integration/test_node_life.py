@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -119,10 +120,24 @@ def test_canceled_while_no_node_runs(start_node: Start, tmp_path: Path) -> None:
 def test_second_node_on_one_store_is_refused(start_node: Start) -> None:
     node = start_node()
     answer = node.cli("run", node.app_name, timeout=15)
-    assert answer.returncode == 2
+    assert answer.returncode == 1
     assert f"another node (pid {node.pid}) runs on this store" in answer.stderr
     assert "remedy:" in answer.stderr
     assert node.run("ok", value=2).result_json == "2"
+
+
+def test_a_port_that_is_taken_is_refused(start_node: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        node = start_node(run=False, metrics_listen=listen)
+        answer = node.cli("run", node.app_name, timeout=15)
+    assert (answer.returncode, answer.stderr.splitlines()) == (
+        1,
+        [
+            f"error: metrics_listen: cannot listen on {listen}: Address already in use",
+            "remedy: Give this node a port of its own with --metrics-listen, or none.",
+        ],
+    )
 
 
 # -- a stop in order
@@ -284,7 +299,12 @@ def test_reload_of_a_broken_app_changes_nothing(start_node: Start, tmp_path: Pat
     (tmp_path / "breaks.py").write_text("import nothing_of_this_name\n")
     node.signal(signal.SIGHUP)
     eventually(lambda: node.events("app.refused"), 10)
-    assert "nothing_of_this_name" in node.events("app.refused")[0]["error"]
+    refused = node.events("app.refused")[0]
+    assert refused["error"] == (
+        "importing 'breaks' raised ModuleNotFoundError: No module named 'nothing_of_this_name' "
+        f"(at {tmp_path}/breaks.py:1)"
+    )
+    assert refused["follows"] == "the old app goes on"
     assert {node.run("greet").result_json for _ in range(4)} == {'"old"'}
     assert set(node.worker_pids()) == before
     os.kill(before.pop(), signal.SIGKILL)  # births still work, with the old code

@@ -49,7 +49,10 @@ def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
         yield hit(Code.BUSY_PYTHON, 0.55, seen, where, note)
         yield hit(Code.BUSY_NATIVE_GIL, 0.45, seen, where, note)
     else:
-        yield hit(Code.BUSY_PYTHON, 0.8, seen, f"{where}, elsewhere or without the GIL once")
+        # Many short waits, or never the GIL: it may be the calls that keep it busy.
+        waits = one.switches > _RESTLESS_SWITCHES and one.cpu_ratio < _SHARE_HOT
+        sure = 0.5 if waits or not any(one.owns_gil) else 0.8
+        yield hit(Code.BUSY_PYTHON, sure, seen, f"{where}, elsewhere or without the GIL once")
 
 
 def livelock(case: Case) -> Iterator[Diagnosis]:

@@ -92,6 +92,16 @@ def holder(case: Case, waiter: Thread) -> Thread | None:
     return found[0] if len(found) == 1 else None
 
 
+def is_past(one: Thread, waiter: Thread) -> bool:
+    """Return whether a thread is further on in the function in which the other takes the lock."""
+    taking = [call for call in waiter.frames if call.function not in ("acquire", "__enter__")]
+    return bool(taking) and any(
+        (call.file, call.function) == (taking[0].file, taking[0].function)
+        and call.line > taking[0].line
+        for call in one.frames
+    )
+
+
 def _waits_for_itself(case: Case, waiter: Thread) -> bool:
     seen: list[Thread] = []
     one: Thread | None = waiter

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from autopsy.case import Case, Thread
 from autopsy.cause import Code, Diagnosis, hit
-from autopsy.rule.lock import holder, kind_of_wait, waits_for_thread
+from autopsy.rule.lock import holder, is_past, kind_of_wait, waits_for_thread
 from autopsy.section import Payload
 
 _SOCKET_CALLS = frozenset(
@@ -25,6 +25,8 @@ _POOLS = ("concurrent/futures/", "multiprocessing/pool.py")
 _SIDE = 0.85
 # Nothing shows that the main thread needs this one: a heartbeat or a listener waits as well.
 _MAY_BE = 0.55
+# The same function may have taken the lock of another object, or given it back.
+_IS_PAST = 0.7
 # Many a main thread sleeps while its threads work: what those wait for comes first.
 _RESTS = 0.45
 # A shorter sleep may be one turn of a loop that is well.
@@ -85,9 +87,11 @@ def _standing(case: Case, one: Thread, each: Diagnosis) -> tuple[float, tuple[st
     if kind_of_wait(main) == "lock":
         doing = f"{one.called}, which is blocked in {one.syscall}"
         line = f"stacks: MainThread waits for a lock in {at}; {doing}, may hold it"
-        if holder(case, main) is not one:
-            return _MAY_BE, (line,)
-        return 1.0, (line, "stacks: its source is inside a with block of a lock of that name")
+        if holder(case, main) is one:
+            return 1.0, (line, "stacks: its source is inside a with block of a lock of that name")
+        if is_past(one, main):
+            return _IS_PAST, (line, "stacks: it is past the line where MainThread takes the lock")
+        return _MAY_BE, (line,)
     others = [other for other in case.threads if not other.main and not other.parked]
     if _work_together(main, one) or (waits_for_thread(main) and len(others) == 1):
         return 1.0, (f"stacks: MainThread waits in {at} for what {one.called} does",)

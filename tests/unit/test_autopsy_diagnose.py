@@ -413,3 +413,31 @@ def test_a_main_thread_that_rests_while_others_work_is_not_the_cause() -> None:
         "blocked.sleep",
         0.85,
     )
+
+
+def test_a_thread_past_the_line_that_takes_the_lock_may_hold_it() -> None:
+    logging = "/usr/lib/python3.11/logging/__init__.py"
+    waits = [frame("acquire", logging, 917, "self.lock.acquire()"), frame("handle", logging, 966)]
+    emits = [frame("emit", line=4), frame("handle", logging, 968), frame("first", line=6)]
+    sections = seen(
+        thread(10, syscall="futex", args=UNTIMED),
+        thread(11, syscall="recvfrom", args=[3, 0]),
+        stacks=[waits, emits],
+        sockets={"sockets": [SOCKET]},
+    )
+    assert best(sections) == ("blocked.external", 0.7)
+    assert diagnose(sections)[0].evidence[-1] == (
+        "stacks: it is past the line where MainThread takes the lock"
+    )
+
+
+def test_a_thread_that_waits_often_and_computes_little_is_hardly_a_loop() -> None:
+    looks = thread(state="R")
+    sections = seen(
+        looks,
+        second=[thread(state="R", switches=126)],
+        stacks=[[frame("save", line=1)], [frame("save", line=2)]],
+        moved=True,
+        gil=True,
+    )
+    assert best(sections) == ("busy.python", 0.5)

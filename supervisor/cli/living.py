@@ -1,4 +1,4 @@
-"""Finding the process that runs a task, if it runs on this host, and reading its live output.
+"""Finding the process that runs a task, if it runs on this host, and reading its live signs.
 
 Invariant: a process is only taken for the worker when its pid *and* start time are those the store
 has, so that a later process of the same pid is never read or captured by mistake.
@@ -6,6 +6,7 @@ has, so that a later process of the same pid is never read or captured by mistak
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,12 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from supervisor.cli.roll import roll_call
+from supervisor.cli.text import span
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
 from supervisor.model.states import State
 
 if TYPE_CHECKING:
-    from supervisor.store import Reader, TaskView, WorkerRecord
+    from supervisor.store import Reader, TaskLine, TaskView, WorkerRecord
     from supervisor.worker.vitals import Reading, Vitals
 
 CHUNK_BYTES = 64 * 1024
@@ -56,6 +58,53 @@ def living_worker(reader: Reader, task: TaskView) -> WorkerRecord:
             node_id=task.node_id,
         )
     return worker
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running attempt says it is; None for what it did not say.
+
+    `still_s` is how long ago that changed, or, when it never said anything, its start.
+    """
+
+    done: float | None
+    total: float | None
+    still_s: float
+
+    def __str__(self) -> str:
+        if self.done is None:
+            return "none reported"
+        share = f"{self.done:g}" if self.total is None else f"{self.done:g} of {self.total:g}"
+        return f"{share}, {span(self.still_s)} ago"
+
+
+def live_progress(worker: WorkerRecord, task: TaskLine) -> Progress | None:
+    """Return what an attempt on this host reports now; None when it cannot be seen from here."""
+    from autopsy.collect.procfs import start_ticks
+    from supervisor.worker import vitals
+
+    if start_ticks(worker.pid) != worker.start_ticks:
+        return None
+    fd = _open_memfd(worker.pid, vitals.NAME, os.O_RDWR)  # a map of it asks for both
+    if fd is None:
+        return None
+    try:
+        signs = vitals.Vitals(fd)
+    finally:
+        os.close(fd)
+    try:
+        seen = signs.read()
+    finally:
+        signs.close()
+    return _progress(seen) if seen.seq and _is_start_of(task, seen) else None
+
+
+def _progress(seen: Reading) -> Progress:
+    still_s = max(0.0, SystemClock().mono() - seen.progress_changed_ns / 1e9)
+    if not seen.progress_changes or not math.isfinite(seen.progress_done):
+        return Progress(None, None, still_s)
+    total = seen.progress_total
+    return Progress(seen.progress_done, total if math.isfinite(total) and total else None, still_s)
 
 
 @dataclass(slots=True)
@@ -120,7 +169,7 @@ def live_output(worker: WorkerRecord, task: TaskView, tail_bytes: int) -> Iterat
         yield LiveOutput(output, signs, opened, begin)
 
 
-def _is_start_of(task: TaskView, signs: Reading) -> bool:
+def _is_start_of(task: TaskLine, signs: Reading) -> bool:
     """Say whether the attempt the worker is in started when the store says this one did."""
     if task.started_at is None:
         return False

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from supervisor.cli.call import Call, command, fields_of
+from supervisor.cli.living import Progress, live_progress
 from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import cell, clock, columns, plain, size, span, state_text
 from supervisor.cli.waiting import waits_for
 from supervisor.model.states import Reason, State
 
 if TYPE_CHECKING:
-    from supervisor.store import AutopsyRecord, HistoryLine, TaskView
+    from supervisor.store import AutopsyRecord, HistoryLine, Reader, TaskView
     from supervisor.store.view import AttemptView
 
 #: Notes with these beginnings are the way of a stop request: requested, delivered, … gone.
@@ -37,10 +38,12 @@ def show(call: Call, task_id: str) -> None:
     autopsies = reader.autopsies(task.task_id)
     roll = roll_call(reader)
     waits = waits_for(reader, task, roll)
+    progress = _progress(reader, task)
     document = {
         **dict(_fields(task)),
         "node_gone": roll.gone_node(task) is not None,
         "waits": waits,
+        "progress": progress,
         "params": json.loads(task.params_json),
         "result": None if task.result_json is None else json.loads(task.result_json),
         "attempts": [_attempt_document(attempt) for attempt in attempts],
@@ -53,6 +56,8 @@ def show(call: Call, task_id: str) -> None:
         yield from (f"  waits      {plain(why, keep='')}" for why in waits)
         for attempt in attempts:
             yield from _attempt_lines(attempt)
+            if progress is not None and attempt.ended_at is None:
+                yield f"  progress   {progress}"
             yield from _ladder_lines(s for s in ladder if s["attempt"] == attempt.attempt)
         yield from _autopsy_lines(autopsies)
 
@@ -83,6 +88,15 @@ def history(call: Call, task_id: str) -> None:
         yield from columns(("TIME", "MOVE", "ATTEMPT", "OPERATOR", "REASON", "NOTE"), rows)
 
     call.answer({"history": trail}, lines)
+
+
+def _progress(reader: Reader, task: TaskView) -> Progress | None:
+    """Return what the attempt that runs reports, if it runs on this host."""
+    if task.state is not State.RUNNING or task.assigned:
+        return None
+    workers = {worker.worker_id: worker for worker in reader.workers(task.node_id)}
+    worker = workers.get(task.worker_id or "")
+    return None if worker is None else live_progress(worker, task)
 
 
 def _move(line: HistoryLine) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.call import Call, command, fields_of
+from supervisor.cli.living import Progress, live_progress
 from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import ago, cell, columns, state_text
 from supervisor.clock import SystemClock
@@ -38,6 +39,7 @@ class Shot:
     nodes: list[NodeView]
     workers: list[WorkerRecord]
     running: list[TaskLine]
+    progress: dict[str, Progress]
     roll: Roll
 
     def document(self) -> dict[str, object]:
@@ -49,7 +51,11 @@ class Shot:
             "nodes": [{**fields_of(n), "gone": n.node_id in self.roll.gone} for n in self.nodes],
             "workers": self.workers,
             "running": [
-                {**fields_of(task), "node_gone": self.roll.gone_node(task) is not None}
+                {
+                    **fields_of(task),
+                    "node_gone": self.roll.gone_node(task) is not None,
+                    "progress": self.progress.get(task.task_id),
+                }
                 for task in self.running
             ],
         }
@@ -93,6 +99,9 @@ def _take(reader: Reader) -> Shot:
     ]
     wanted = TaskFilter(states=(State.RUNNING,), limit=RUNNING_MAX)
     running = sorted(reader.tasks(wanted).tasks, key=lambda task: task.claimed_at or now)
+    by_id = {worker.worker_id: worker for worker in workers}
+    owned = [(task, by_id[task.worker_id or ""]) for task in running if task.worker_id in by_id]
+    seen = {task.task_id: live_progress(worker, task) for task, worker in owned}
     return Shot(
         at=now,
         in_queue=counts.in_queue,
@@ -100,6 +109,7 @@ def _take(reader: Reader) -> Shot:
         nodes=[*roll.running, *killed],
         workers=workers,
         running=running,
+        progress={task_id: one for task_id, one in seen.items() if one is not None},
         roll=roll,
     )
 
@@ -127,8 +137,8 @@ def _lines(shot: Shot, room: int) -> Iterator[str]:
         yield "no node runs: start one with `supervisor run`"
     yield ""
     tasks = [_task_row(task, shot) for task in shot.running[:room]]
-    head = ("TASK", "TYPE", "ATTEMPT", "RUNS FOR", "WORKER", "NOTE")
-    yield from columns(head, tasks) if tasks else ["no task runs"]
+    over = ("TASK", "TYPE", "ATTEMPT", "RUNS FOR", "PROGRESS", "WORKER", "NOTE")
+    yield from columns(over, tasks) if tasks else ["no task runs"]
     if len(shot.running) > room:
         yield f"… and {len(shot.running) - room} more"
     idle = [worker for worker in shot.workers if worker.worker_id not in busy]
@@ -148,6 +158,7 @@ def _task_row(task: TaskLine, shot: Shot) -> tuple[str, ...]:
         cell(task.type, 40),
         str(task.attempt),
         "-" if gone else ago(task.started_at, shot.at),
+        cell(shot.progress.get(task.task_id), 40),
         cell(task.worker_id, 40),
         cell(note),
     )

@@ -149,9 +149,13 @@ def test_a_naive_time_is_refused(scene: Scene) -> None:
 
 
 def test_an_error_after_a_submit_leaves_nothing(scene: Scene) -> None:
-    with pytest.raises(RuntimeError), scene.ledger.transaction() as tx:
-        tx.submit([TaskSpec(type="greet")], START)
-        raise RuntimeError
+    def submit_and_raise() -> None:
+        with scene.ledger.transaction() as tx:
+            tx.submit([TaskSpec(type="greet")], START)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        submit_and_raise()
     assert scene.rows(tasks, "task_id") == scene.rows(audit_log, "id") == []
     assert scene.rows(outbox, "task_id") == scene.rows(queues, "queue") == []
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,9 +21,10 @@ from supervisor.cli.group import build
 from supervisor.cli.living import LiveOutput, live_output
 from supervisor.clock import SystemClock
 from supervisor.model import outcome
-from supervisor.model.record import Ending, Owner, Started
+from supervisor.model.record import Ending, NodeRecord, Owner, Started
 from supervisor.model.retry import RetryPolicy
 from supervisor.model.spec import TaskSpec
+from supervisor.node.process import own_identity
 from supervisor.store import Ledger, Reader, Store, TaskView, WorkerRecord, open_store
 from supervisor.worker import vitals
 
@@ -59,6 +61,18 @@ class Patient:
                 node_id="n1", queues=None, types={"export"}, now=now,
             )  # fmt: skip
         return submitted.task_id
+
+    def register_node(self) -> None:
+        """Write down that this process is the node too."""
+        with (
+            closing(open_store(self.url, create=False)) as store,
+            Ledger(store, self.clock).transaction() as tx,
+        ):
+            record = NodeRecord(
+                node_id="n1", node_name="host", process=own_identity(), version="0.1.0",
+                started_at=self.clock.now(),
+            )  # fmt: skip
+            tx.register_node(record)
 
     def begin(self) -> None:
         """Run the first line of the task, as the worker and the node tell it."""
@@ -237,3 +251,44 @@ def test_an_attempt_goes_on_after_its_capture(patient: Patient) -> None:
     document = json.loads(patient.run("show", patient.task_id, "--json").stdout)
     assert document["state"] == "RUNNING"
     assert len(document["autopsies"]) == 1
+
+
+def test_progress_is_shown_while_it_runs(patient: Patient) -> None:
+    patient.register_node()
+    patient.begin()
+
+    def told() -> tuple[object, object]:
+        shown = json.loads(patient.run("show", patient.task_id, "--json").stdout)
+        [running] = json.loads(patient.run("top", "--json").stdout)["running"]
+        return tuple(
+            None if one is None else (one["done"], one["total"], 0 <= one["still_s"] < 60)
+            for one in (shown["progress"], running["progress"])
+        )  # type: ignore[return-value]
+
+    assert told() == ((None, None, True), (None, None, True))
+    assert "  progress   none reported\n" in patient.run("show", patient.task_id).stdout
+    patient.signs.progress(3, 10, round(patient.clock.mono() * 1e9) - 90_000_000_000)
+    shown = json.loads(patient.run("show", patient.task_id, "--json").stdout)["progress"]
+    assert (shown["done"], shown["total"], 90 <= shown["still_s"] < 100) == (3.0, 10.0, True)
+    text = patient.run("show", patient.task_id).stdout
+    assert re.search(r"^  progress   3 of 10, 1 m 3\d s ago$", text, re.MULTILINE)
+    assert re.search(r"  3 of 10, 1 m 3\d s ago +w1 +-$", patient.run("top").stdout, re.MULTILINE)
+    patient.signs.progress(4, float("nan"), round(patient.clock.mono() * 1e9))
+    assert told() == ((4.0, None, True), (4.0, None, True))
+    patient.signs.progress(float("inf"), 0, round(patient.clock.mono() * 1e9))
+    assert told() == ((None, None, True), (None, None, True))
+
+
+def test_progress_of_another_task_or_process_is_never_shown(patient: Patient) -> None:
+    patient.register_node()
+    patient.begin()
+    patient.signs.progress(3, 10, 1)
+    patient.clock.sleep(0.03)
+    patient.go_on()
+
+    def told() -> object:
+        return json.loads(patient.run("show", patient.task_id, "--json").stdout)["progress"]
+
+    assert told() is None
+    patient.replace_worker()
+    assert told() is None

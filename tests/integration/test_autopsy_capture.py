@@ -119,6 +119,33 @@ def test_a_stuck_program_is_diagnosed(
     assert list(tmp_path.iterdir()) == [tmp_path / "a.zip"]
 
 
+def test_the_holder_of_the_lock_that_main_waits_for_is_read_from_its_source() -> None:
+    with started("stuck_lock_holder.py") as process:
+        captured = capture(Order(process.pid, budget_s=5))
+    best = captured.heading.diagnosis[0]
+    assert (best.code, best.confidence) == ("blocked.sleep", 0.85)
+    program = PROGRAMS / "stuck_lock_holder.py"
+    at = program.read_text().splitlines().index("def pay() -> None:") + 2
+    waits, source = best.evidence[-2:]
+    assert waits.startswith(f"stacks: MainThread waits for a lock in {program}:{at}; thread ")
+    assert waits.endswith(" (holder), which is blocked in clock_nanosleep, may hold it")
+    assert source == "stacks: its source is inside a with block of a lock of that name"
+
+
+def test_a_child_that_cannot_write_is_said_in_words_and_user_code_comes_first() -> None:
+    with started("stuck_full_pipe.py") as process:
+        (child,) = procfs.child_ids(process.pid)
+        while "pipe_write" not in (procfs.read_text(f"/proc/{child}/wchan") or ""):
+            time.sleep(0.01)
+        captured = capture(Order(process.pid, budget_s=5))
+        os.kill(child, signal.SIGKILL)
+    best = captured.heading.diagnosis[0]
+    assert (best.code, best.confidence) == ("blocked.child_process", 0.9)
+    full = "children: a child blocks writing into a pipe that this process does not read: "
+    assert [line for line in best.evidence if line.startswith(f"{full}{child} (")]
+    assert best.evidence[-1].startswith(f"stacks: <module> ({PROGRAMS / 'stuck_full_pipe.py'}:")
+
+
 def test_a_peer_and_a_child_are_seen_from_outside(tmp_path: Path) -> None:
     with started("stuck_peer.py") as process:
         captured = capture(Order(process.pid, budget_s=5))

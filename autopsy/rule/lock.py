@@ -43,10 +43,11 @@ def locks(case: Case) -> Iterator[Diagnosis]:
         note = f"process: {len(case.threads) - len(private)} other threads live; one may hold them"
         yield hit(Code.DEADLOCK_IN_PROCESS, 0.5, *lines, note)
     elif waiting:
-        sure = 0.2 if holder(case, waiting[0]) else 0.45
-        yield hit(
-            Code.DEADLOCK_IN_PROCESS, sure, *lines, "process: another thread may hold the lock"
-        )
+        held_by = holder(case, waiting[0])
+        note = "process: another thread may hold the lock"
+        if held_by is not None:
+            note = f"stacks: {held_by.called} is inside a with block of a lock of that name"
+        yield hit(Code.DEADLOCK_IN_PROCESS, 0.2 if held_by else 0.45, *lines, note)
 
 
 def kind_of_wait(thread: Thread) -> str:

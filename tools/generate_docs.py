@@ -152,7 +152,7 @@ def diagnoses_page() -> Iterator[str]:
     yield from ("# Diagnoses", "", NOTICE, "")
     yield "What an autopsy can find, of a task or with `autopsy PID`. It may name several causes,"
     yield "best first, each with its evidence and how sure it is. From 60 % on, the evidence speaks"
-    yield "for this cause alone; below, another may look the same from outside: read the stacks too."
+    yield "for this cause alone; below, another may look the same from outside: see the stacks."
     yield "Which coroutine of an event loop waits cannot be seen from outside a process at all."
     yield from ("", "| code | what it means | what to do next |", "|---|---|---|")
     for code, meaning in MEANINGS.items():

@@ -40,7 +40,8 @@ def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
     elif not any(one.owns_gil) and leaf_fixed and one.switches < _GIL_WAITER_SWITCHES:
         yield hit(Code.BUSY_NATIVE, 0.85, seen, f"{where}, without the GIL in both samples")
     elif native and leaf_fixed and all(one.owns_gil):
-        yield hit(Code.BUSY_NATIVE_GIL, 0.5, seen, f"stacks: {native}, the GIL held throughout")
+        held = f"stacks: {native}, the GIL held throughout"
+        yield hit(Code.BUSY_NATIVE_GIL, 0.5, seen, held, where)
         yield hit(
             Code.BUSY_PYTHON, 0.45, seen, where, "stacks: or a one-line loop of short C calls"
         )
@@ -97,7 +98,7 @@ def _native_leaf(case: Case, thread: Thread) -> str:
     found = [_c_function(case.stack_in(sample, thread.tid)) for sample in case.samples[2:]]
     if not found or "" in found:
         return ""
-    return f"native code {found[0]} above {thread.frames[0]}"
+    return f"native code {found[0]}"
 
 
 def _c_function(stack: tuple[Frame, ...]) -> str:

@@ -52,6 +52,7 @@ def uninterruptible(case: Case) -> Iterator[Diagnosis]:
                 Code.UNINTERRUPTIBLE,
                 0.9,
                 f"process: thread {one.tid} waits for a file-system server in {one.wchan}",
+                f"stacks: {one.where}",
             )
 
 

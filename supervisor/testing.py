@@ -169,6 +169,7 @@ class ScriptedPool:
             started_ns=int(puppet.started * NS_PER_S),
             finished_ns=int(at * NS_PER_S),
             output_start=0,
+            output_end=0,
             result_json="null" if how == "returned" else None,
             error_type="ValueError" if how == "raised" else None,
             error="scripted" if how == "raised" else None,
@@ -279,7 +280,7 @@ class ScriptedPool:
             self._exit(puppet, _SIGKILLED, clean=False)
         return 0
 
-    def output_tail(self, worker_id: str, start: int) -> str:
+    def output_tail(self, worker_id: str, start: int, end: int | None) -> str:
         return ""
 
     def prune_bundles(self) -> None:

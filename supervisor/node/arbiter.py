@@ -91,7 +91,7 @@ class Arbiter:
         self._step(self._dispatching.take_back_waiting, now)
         self._step(self._dispatching.dispatch, now)
         self._step(self._reporting.report, now)
-        self._last_turn = self.floor.clock.mono()
+        self._last_turn = now
         self._planned_s = self._pause(now)
         return self._planned_s
 

@@ -31,12 +31,15 @@ CLOSING_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """Who is examined: pid and start time, and where its log ring, output and dumps are kept."""
+    """Who is examined: pid and start time, and descriptors of its log ring, output and dumps.
+
+    The descriptors are this capture's own (they outlive the worker's line) and closed at its end.
+    """
 
     worker_id: str
     pid: int
     born: int
-    kept: tuple[str, str, str]
+    kept: tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -102,7 +105,8 @@ class Captures:
         wanted.facts_only = facts_only
         wanted.killed_at = wanted.deadline if facts_only else wanted.deadline - LAST_RESORT_S
         budget = max(0.2, wanted.killed_at - now - CLOSING_S)
-        log_ring, output, dump = wanted.patient.kept
+        own = f"/proc/{os.getpid()}/fd"
+        log_ring, output, dump = (f"{own}/{fd}" for fd in wanted.patient.kept)
         command = process.autopsy_command(
             *("capture", str(wanted.patient.pid), "--start-ticks", str(wanted.patient.born)),
             *("--out", str(wanted.out), "--budget", f"{budget:.2f}", "--facts", "-"),
@@ -117,7 +121,7 @@ class Captures:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         except OSError as exc:
-            self._done(_failed(wanted, f"the autopsy program could not start: {exc}"))
+            self._answer(wanted, _failed(wanted, f"the autopsy program could not start: {exc}"))
             return
         self._running.append(wanted)
         self._feed(wanted)
@@ -152,7 +156,7 @@ class Captures:
             process.end_group(wanted.running)
         self._close(wanted)
         if facts_only:
-            self._done(_failed(wanted, "the autopsy program did not end in time"))
+            self._answer(wanted, _failed(wanted, "the autopsy program did not end in time"))
         else:
             self._begin(wanted, facts_only=True)
 
@@ -164,7 +168,12 @@ class Captures:
         if captured.status == "failed" and not wanted.facts_only:
             self._begin(wanted, facts_only=True)
         else:
-            self._done(captured)
+            self._answer(wanted, captured)
+
+    def _answer(self, wanted: _Wanted, captured: Captured) -> None:
+        for fd in wanted.patient.kept:
+            os.close(fd)
+        self._done(captured)
 
     def _close(self, wanted: _Wanted) -> None:
         self._running.remove(wanted)

@@ -20,6 +20,8 @@ from supervisor.worker.wire import Assign
 
 #: An idle worker reads what it is handed within microseconds; one that does not is replaced.
 UNREAD_S = 1.0
+#: Polls pause for this many times what one took, up to a limit: the bell is what counts.
+POLL_PAUSES, POLL_MOST_S = 20, 2.0
 
 
 class Dispatching:
@@ -27,7 +29,7 @@ class Dispatching:
 
     def __init__(self, floor: Floor, listening: Listening, closing: Closing, poll_s: float) -> None:
         self._floor = floor
-        self._poll_s = poll_s
+        self._poll_s = self._poll_wait_s = poll_s
         self._listening = listening
         self._closing = closing
         self._seq = 0
@@ -47,7 +49,7 @@ class Dispatching:
         floor.flush_endings()  # first: an ending and the next claim then share one commit
         if self._outstanding or not self._may_claim():
             return
-        if not self._hungry and now - self._polled_at < self._poll_s and not self._is_due():
+        if not self._hungry and now - self._polled_at < self._poll_wait_s and not self._is_due():
             return
         owners = [self._place(slot) for slot in self._takers() if self._is_empty(slot)]
         short = self._short_types()
@@ -116,6 +118,8 @@ class Dispatching:
         floor = self._floor
         self._outstanding = False
         self._due_at = claimed.next_due
+        asking_s = now - self._polled_at  # many queues make a poll dear: then poll less often
+        self._poll_wait_s = max(self._poll_s, min(POLL_MOST_S, POLL_PAUSES * asking_s))
         for owner in claimed.asked:
             if (slot := floor.slots.get(owner.worker_id)) is not None:
                 slot.promised = max(0, slot.promised - 1)

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
+from supervisor.telemetry.events import emit
+
 Heard = Callable[[], None]
 
 
@@ -41,7 +43,12 @@ class Ear:
     def wait(self, timeout_s: float) -> None:
         """Wait until something is heard or the time is over, and call everyone concerned."""
         for key, _ in self._selector.select(max(0.0, timeout_s)):
-            key.data()
+            if self._selector.get_map().get(key.fd) is not key:
+                continue  # forgotten by what was heard a moment ago
+            try:
+                key.data()
+            except Exception as exc:
+                emit("loop.failed", step="ear", error=repr(exc), exc_info=True)
 
     def wake(self) -> None:
         """End the wait; may be called from any thread."""

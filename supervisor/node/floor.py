@@ -26,6 +26,8 @@ from supervisor.worker.wire import TypeInfo
 NS_PER_S = 1_000_000_000
 #: Looks kept for the autopsy: what the probes saw lately.
 LOOKS_KEPT = 60
+#: Queues with series of their own; more than that are shown together as _other.
+QUEUES_SHOWN = 200
 
 
 @dataclass(slots=True)
@@ -195,7 +197,7 @@ class Floor:
     def know_queues(self, names: Iterable[str]) -> None:
         """Give queues that are new here their own series."""
         new = set(names) - self.queues
-        if new:
+        if new and len(self.queues) + len(new) <= QUEUES_SHOWN:
             self.queues |= new
             self.metrics.allow("queue", new)
 
@@ -222,6 +224,7 @@ class Floor:
         *,
         usage: dict[str, float] | None = None,
         ended_at: float | None = None,
+        output_end: int | None = None,
         children: tuple[str, ...] = (),
     ) -> None:
         """Take an attempt off its worker and put its ending down for this turn's commit."""
@@ -231,7 +234,7 @@ class Floor:
         started = attempt.started_at
         tail = None
         if outcome.result_json is None and started is not None:
-            tail = self.pool.output_tail(slot.worker_id, attempt.output_start)
+            tail = self.pool.output_tail(slot.worker_id, attempt.output_start, output_end)
         self.endings.append(
             Ending(
                 task_id=attempt.claim.task_id,

@@ -58,10 +58,9 @@ class Lifeline:
         self._control_theirs.close()
         os.close(self._vitals_fd)
 
-    def kept(self) -> tuple[str, str, str]:
-        """Return where log ring, output and dumps can be read even if the worker is gone."""
-        own = f"/proc/{os.getpid()}/fd"
-        return f"{own}/{self._log_fd}", f"{own}/{self._output_fd}", f"{own}/{self._dump_fd}"
+    def keep(self) -> tuple[int, int, int]:
+        """Return descriptors of log ring, output and dumps that outlive this line: to be closed."""
+        return os.dup(self._log_fd), os.dup(self._output_fd), os.dup(self._dump_fd)
 
     def close(self) -> None:
         """Close everything on our side."""
@@ -127,9 +126,10 @@ class Lifeline:
             raise EOFError
         yield from self._stream.feed(memoryview(buffer)[:size])
 
-    def output_tail(self, start: int) -> str:
-        """Return the end of what was printed since this offset, marked where it was cut."""
-        end = os.fstat(self._output_fd).st_size
+    def output_tail(self, start: int, end: int | None) -> str:
+        """Return the end of what was printed between two offsets, marked where it was cut."""
+        if end is None:
+            end = os.fstat(self._output_fd).st_size
         if end < max(start, self._punched):  # it was shrunk: what is there was printed since then
             start = self._punched = 0
         begin = max(start, end - self._tail_bytes, self._punched)

@@ -88,6 +88,7 @@ class Listening:
             self._outcome(attempt, message, finished),
             usage=_usage(message),
             ended_at=finished,
+            output_end=message.output_end,
             children=message.children,
         )
 

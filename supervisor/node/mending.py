@@ -78,9 +78,11 @@ class Mending:
     def sweep(self, orphans: tuple[Orphan, ...], now: float) -> None:
         """End the attempts of other nodes whose death is proven."""
         floor = self._floor
+        unproven = 0
         for orphan in orphans:
             proof = self._proof(orphan, now)
             if proof is None:
+                unproven += 1
                 self._last["orphans"] = now - floor.settings.sweep_interval + UNPROVEN_AGAIN_S
                 continue
             detail = f"node {orphan.node_id}, worker pid {orphan.pid}"
@@ -103,6 +105,8 @@ class Mending:
                 "task.swept",
                 task_id=orphan.task_id, attempt=orphan.attempt, type=orphan.type, proof=proof,
             )  # fmt: skip
+
+        floor.metrics.set("zombies", unproven, kind="lost")
 
     def _proof(self, orphan: Orphan, now: float) -> str | None:
         """Say how we know that the attempt is over, None if we do not."""

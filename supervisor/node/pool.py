@@ -23,6 +23,7 @@ from supervisor.node.capture import Captures, Patient
 from supervisor.node.ear import Ear
 from supervisor.node.lifeline import Lifeline
 from supervisor.settings import Settings
+from supervisor.telemetry.events import emit
 from supervisor.worker import tree, wire
 from supervisor.worker.vitals import Reading
 
@@ -46,6 +47,7 @@ class _Worker:
     born: int | None = None
     pidfd: int = -1
     ready: bool = False
+    garbled: str = ""
 
 
 @dataclass(slots=True)
@@ -163,8 +165,8 @@ class ProcessPool:
         worker.born = tree.start_ticks(pid)
         self._events.append(port.Born(worker.worker_id, pid))
         self._serve_births()
-        self._ear.listen(worker.line.control.fileno(), lambda: self._hear_worker(worker))
         worker.pidfd = os.pidfd_open(pid)
+        self._ear.listen(worker.line.control.fileno(), lambda: self._hear_worker(worker))
         self._ear.listen(worker.pidfd, lambda: self._collect(worker))
 
     def _fail_birth(self, worker_id: str, why: str) -> None:
@@ -206,7 +208,7 @@ class ProcessPool:
             case wire.Booted():
                 self._booted(nest, message)
             case wire.BootRefused():
-                self._events.append(port.AppRefused(nest.generation, message.error, message.remedy))
+                self._refused(nest, message)
             case wire.Born():
                 nest.unborn.discard(message.worker_id)
                 if (worker := self._workers.get(message.worker_id)) is not None:
@@ -234,8 +236,19 @@ class ProcessPool:
             )
         self._serve_births()
 
+    def _refused(self, nest: _Nest, why: wire.BootRefused) -> None:
+        """This app cannot be imported; an older nest, if there is one, goes on."""
+        self._close_nest(nest)
+        self._events.append(port.AppRefused(nest.generation, why.error, why.remedy))
+
     def _lose_nest(self, nest: _Nest) -> None:
         code = nest.program.poll()
+        if not nest.booted:
+            why = f"importing the app ended the process (exit {code})"
+            self._refused(
+                nest, wire.BootRefused(why, "Import it by hand and see what ends it.", "")
+            )
+            return
         self._close_nest(nest)
         for worker_id in list(nest.unborn):
             self._fail_birth(worker_id, "the zygote died")
@@ -258,7 +271,9 @@ class ProcessPool:
                 self._events.append(port.Said(worker.worker_id, message))
         except EOFError:
             self._ear.forget(worker.line.control.fileno())
-        except WireBroken:
+        except WireBroken as exc:
+            worker.garbled = f"; the node ended it, since it sent an {exc}"
+            emit("worker.garbled", worker_id=worker.worker_id, pid=worker.pid, error=str(exc))
             self.kill_tree(worker.worker_id)
 
     def _collect(self, worker: _Worker) -> None:
@@ -274,7 +289,7 @@ class ProcessPool:
         self._events.append(
             port.Exited(
                 worker_id=worker.worker_id,
-                how=death.how,
+                how=death.how + worker.garbled,
                 clean=death.clean,
                 last=worker.line.vitals.read(),
                 max_rss_bytes=death.max_rss_bytes,
@@ -322,7 +337,7 @@ class ProcessPool:
 
     def capture(self, worker_id: str, facts: port.Facts, budget_s: float) -> None:
         worker = self._workers[worker_id]
-        patient = Patient(worker_id, worker.pid, worker.born or 0, worker.line.kept())
+        patient = Patient(worker_id, worker.pid, worker.born or 0, worker.line.keep())
         self._captures.start(patient, facts, budget_s)
 
     def prune_bundles(self) -> None:
@@ -343,9 +358,9 @@ class ProcessPool:
         worker = self._workers.get(worker_id)
         return process.kill_worker_tree(worker.pid, worker.born) if worker is not None else 0
 
-    def output_tail(self, worker_id: str, start: int) -> str:
+    def output_tail(self, worker_id: str, start: int, end: int | None) -> str:
         worker = self._workers.get(worker_id)
-        return worker.line.output_tail(start) if worker is not None else ""
+        return worker.line.output_tail(start, end) if worker is not None else ""
 
     def trim(self, worker_id: str) -> None:
         if (worker := self._workers.get(worker_id)) is not None:

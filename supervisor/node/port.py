@@ -159,8 +159,8 @@ class Pool(Protocol):
     def kill_tree(self, worker_id: str) -> int:
         """End the worker and all below it, the worker last; return how many were below."""
 
-    def output_tail(self, worker_id: str, start: int) -> str:
-        """Return the end of what the worker printed since this offset."""
+    def output_tail(self, worker_id: str, start: int, end: int | None) -> str:
+        """Return the end of what the worker printed from this offset to that (None: till now)."""
 
     def prune_bundles(self) -> None:
         """Let bundles that are old or too many be removed, beside the loop."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from supervisor import __version__
 from supervisor.clock import Clock, SystemClock
 from supervisor.errors import BootFailed, ConfigError, QueueUnavailable, SupervisorError
-from supervisor.model.record import NodeRecord
+from supervisor.model.record import NodeRecord, ProcessIdentity
 from supervisor.node import process
 from supervisor.node.arbiter import Arbiter
 from supervisor.node.ear import Ear
@@ -53,6 +53,7 @@ def run_node(app: str, read: Callable[[Mapping[str, object]], Settings]) -> int:
     `read` reads all sources of settings over those that the app itself names; it is called again
     at SIGHUP. Raises: ConfigError, StoreUnavailable, BootFailed, each with its remedy.
     """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nothing to read anew before we have started
     overrides = process.describe_app(app)
     with ExitStack() as stack:
         return Node(app, read(overrides), lambda: read(overrides), stack).run()
@@ -91,7 +92,7 @@ class Node:
         self._clock: Clock = SystemClock()
         self._store = open_store(settings.store, create=True, clock=self._clock)
         stack.callback(self._store.close)
-        lock = process.StoreLock(Path(f"{self._store.path}.lock"))
+        lock = process.StoreLock(Path(f"{self._store.path.resolve()}.lock"))
         stack.callback(lock.release)
         own = process.own_identity()
         self.node_id = f"{settings.node_name}-{secrets.token_hex(4)}"
@@ -178,7 +179,8 @@ class Node:
         ledger = Ledger(store, self._clock)
         with ledger.looking() as look:
             former = look.unended_nodes()
-        dead = dead_nodes(former, self._record.process)
+        own = self._record.process
+        dead = dead_nodes(former, own)
         killed = process.end_marked(dead)
         if killed:
             emit("orphan.killed", pid=killed, task_id="of former nodes")
@@ -186,8 +188,8 @@ class Node:
             shutil.rmtree(_temp_root() / node_id, ignore_errors=True)
         now = self._clock.now()
         with ledger.transaction() as tx:
-            for node in former:
-                tx.end_node(node.node_id, now, f"found dead by {self.node_id}")
+            for node_id in [node.node_id for node in former if _is_over(node, dead, own)]:
+                tx.end_node(node_id, now, f"found dead by {self.node_id}")
             tx.register_node(self._record)
 
     def _finish(self) -> bool:
@@ -211,6 +213,12 @@ class Node:
         if floor.booted_generation == 0:
             raise BootFailed(floor.fatal, remedy=floor.remedy)
         raise SupervisorError(floor.fatal, remedy=floor.remedy)
+
+
+def _is_over(node: NodeRecord, dead: frozenset[str], own: ProcessIdentity) -> bool:
+    """Whether a former node cannot be running: gone here, or not of this boot and namespace."""
+    here = (node.process.boot_id, node.process.pid_ns) == (own.boot_id, own.pid_ns)
+    return node.node_id in dead if here else True
 
 
 def notify(state: str) -> None:

@@ -110,7 +110,9 @@ class StoreScribe:
                 self._post(self._commit(claims))
                 claims = []
             self._answer(batch)
-        except StoreUnavailable as exc:
+        except Exception as exc:  # the thread must live: whatever it is, the store is away
+            if not isinstance(exc, StoreUnavailable):
+                emit("loop.failed", step="scribe", error=repr(exc), exc_info=True)
             self._store_away(exc, claims)
         else:
             self._store_back()
@@ -157,12 +159,23 @@ class StoreScribe:
                 self._post(answers)
                 raise
             except Exception as exc:
-                if isinstance(exc, IllegalTransition):
-                    self._metrics.inc("illegal_transitions_total")
-                    emit("transition.refused", error=str(exc))
-                emit("loop.failed", step=f"scribe:{type(request).__name__}", error=repr(exc))
+                if isinstance(request, port.Finish) and len(request.endings) > 1:
+                    self._kept[:1] = [port.Finish((ending,)) for ending in request.endings]
+                    continue
+                self._post(answers)
+                self._unwritable(request, exc)
+                answers = []
             self._kept.pop(0)
         return answers
+
+    def _unwritable(self, request: port.Request, exc: Exception) -> None:
+        """A request that fails by itself: an ending is never dropped, anything else is."""
+        if isinstance(exc, IllegalTransition):
+            self._metrics.inc("illegal_transitions_total")
+            emit("transition.refused", error=str(exc))
+        emit("loop.failed", step=f"scribe:{type(request).__name__}", error=repr(exc))
+        if isinstance(request, port.Finish):
+            raise StoreUnavailable(f"an ending cannot be written: {exc!r}") from exc
 
     def _put(self, tx: Transaction, request: port.Request) -> list[port.Reply]:
         now = self._clock.now()
@@ -285,7 +298,7 @@ class StoreScribe:
             self._replies.extend(replies)
             self._wake()
 
-    def _store_away(self, error: StoreUnavailable, claims: Sequence[port.ClaimFor]) -> None:
+    def _store_away(self, error: Exception, claims: Sequence[port.ClaimFor]) -> None:
         self._metrics.inc("store_errors_total")
         replies: list[port.Reply] = [port.Claimed(claim.places, ()) for claim in claims]
         if str(error) != self._away:

@@ -77,6 +77,10 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 _W, "worker.killed", "A worker and its whole tree were killed.",
                 "worker_id", "pid", "verdict", "processes",
             ),
+            _event(
+                _E, "worker.garbled", "A worker sent what is no message; it is ended.",
+                "worker_id", "pid", "error",
+            ),
             _event(_E, "spawn.failed", "A worker could not be born.", "error"),
             _event(
                 _E, "restart.halted", "Too many failed starts: the pool waits for a person.",

@@ -13,8 +13,15 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from supervisor.clock import mono_ns
-from supervisor.errors import Interruption, InvalidSpec, Problem
-from supervisor.model.spec import json_problems
+from supervisor.errors import (
+    Interruption,
+    InvalidSpec,
+    Problem,
+    Refused,
+    TaskCanceled,
+    UnknownTaskType,
+)
+from supervisor.model.spec import json_problems, parse_spec
 from supervisor.worker.vitals import Vitals
 from supervisor.worker.wire import Assign
 
@@ -35,6 +42,9 @@ class Line(Protocol):
     def acknowledge(self) -> None:
         """Note that the body has seen the wish."""
 
+    def knows(self, type_name: str) -> bool:
+        """Say whether the app has this task type."""
+
     def save_checkpoint(self, value_json: str) -> None:
         """Send a checkpoint to the node."""
 
@@ -48,6 +58,7 @@ class TaskContext:
     def __init__(self, assign: Assign, line: Line) -> None:
         self._line = line
         self._vitals = line.vitals
+        self._seq = assign.seq
         self.task_id = assign.task_id
         self.attempt = assign.attempt
         self.type = assign.type
@@ -73,6 +84,8 @@ class TaskContext:
     @property
     def canceled(self) -> bool:
         """Whether the attempt has been asked to stop (cancel, soft time limit, node stop)."""
+        if self._is_over():
+            return True
         self._vitals.tick()
         return self._line.wish() is not None
 
@@ -81,6 +94,8 @@ class TaskContext:
 
         Raises: TaskCanceled, SoftTimeout or ShutdownRequested (none of them is an Exception).
         """
+        if self._is_over():
+            raise TaskCanceled("the attempt is over")
         self._vitals.tick()
         wish = self._line.wish()
         if wish is not None:
@@ -89,8 +104,20 @@ class TaskContext:
 
     def progress(self, done: float, total: float = 0) -> None:
         """Report how much of the work is done; only a changed value counts as progress."""
-        self._vitals.tick()
-        self._vitals.progress(float(done), float(total), mono_ns())
+        if not self._is_over():
+            self._vitals.tick()
+            self._vitals.progress(float(done), float(total), mono_ns())
+
+    def _is_over(self) -> bool:
+        """Whether a thread of an attempt that has ended still holds this context."""
+        return self._vitals.current() != self._seq
+
+    def _require_running(self) -> None:
+        if self._is_over():
+            raise Refused(
+                f"attempt {self.attempt} of {self.task_id} is over",
+                remedy="End the threads of a task before its body returns.",
+            )
 
     def track(self, items: Iterable[T], total: int | None = None) -> Iterator[T]:
         """Yield the items, with a progress report and a `check` before each."""
@@ -108,6 +135,7 @@ class TaskContext:
 
         Raises: InvalidSpec when it is not JSON or larger than 64 KiB.
         """
+        self._require_running()
         problems = json_problems(value, "checkpoint")
         if problems:
             raise InvalidSpec(problems)
@@ -121,12 +149,18 @@ class TaskContext:
         """Submit a task from this one: now, or with `on_success` only if this attempt succeeds.
 
         Returns: the id of the new (or, by dedup key, existing) task; None with `on_success`.
-        Raises: InvalidSpec, or Refused with the node's words.
+        Raises: InvalidSpec, UnknownTaskType, or Refused with the node's words.
         """
+        self._require_running()
         spec = {"type": type, **fields}
         problems = json_problems(spec, "spec")
         if problems:
             raise InvalidSpec(problems)
+        parse_spec(spec)  # refused here, field by field, before anything is sent
+        if not self._line.knows(type):
+            raise UnknownTaskType(
+                f"no task type {type!r} in this app", remedy="Register it with @app.task."
+            )
         return self._line.submit_child(json.dumps(spec, ensure_ascii=False), on_success=on_success)
 
 

@@ -40,6 +40,7 @@ from supervisor.errors import (
 )
 from supervisor.worker import tree, wire
 from supervisor.worker.body import BodyEnd, run_body
+from supervisor.worker.surroundings import Left, Surroundings, attach_output, detach_input
 from supervisor.worker.vitals import Vitals
 
 if TYPE_CHECKING:
@@ -51,21 +52,10 @@ EXIT_OK, EXIT_BOOT_FAILED, EXIT_IMPORT_FAILED, EXIT_NODE_GONE = 0, 3, 4, 5
 INTERRUPT_AGAIN_S = 1.0
 #: A task waits this long for the node's answer to a task it submits.
 SUBMIT_ANSWER_S = 30.0
+#: What tasks submitted on success may take together: they travel in one frame with the ending.
+ON_SUCCESS_MAX = 1024 * 1024
 #: How a body's log records look in its captured output, unless the app set up logging itself.
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-#: Signals whose handlers a body may have changed; put back before the next attempt.
-_WATCHED = (
-    signal.SIGALRM,
-    signal.SIGTERM,
-    signal.SIGINT,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGCHLD,
-    signal.SIGPIPE,
-    INTERRUPT,
-)
-#: signal.getsignal without its round trip through an enum: this runs eight times per attempt.
-_handler_of = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
 _KINDS: dict[str, type[Interruption]] = {
     "cancel": TaskCanceled,
     "soft_timeout": SoftTimeout,
@@ -82,14 +72,6 @@ class Plumbing(NamedTuple):
     logs: int
     output: int
     dumps: int
-
-
-class _Cost(NamedTuple):
-    """What an attempt used and left behind, measured around its body."""
-
-    cpu_s: float
-    fds: int
-    killed: int
 
 
 class Worker:
@@ -121,15 +103,13 @@ class Worker:
         self._output_fd = plumbing.output
         self._output_start = 0
         self._first_rss = 0
-        self._baseline: dict[int, object] = {}
-        self._threads = self._fds = 0
+        self._spoiled = ""
 
     def run(self) -> int:
         """Serve assignments until told to stop, recycled or interrupted; return the exit code."""
         self._settle_in()
         threading.Thread(target=self._pulse, name="supervisor-pulse", daemon=True).start()
-        self._threads = threading.active_count()
-        self._fds = _open_fds()
+        self._surroundings = Surroundings(self._output_fd, self.temp_dir)
         self._say(wire.Ready(self._pid, tree.start_ticks(self._pid) or 0))
         why = self._serve()
         self._say(wire.Leaving(why))
@@ -142,9 +122,7 @@ class Worker:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(INTERRUPT, self._on_interrupt)
-        self._baseline = {number: _handler_of(number) for number in _WATCHED}
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        self.temp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.temp_dir)
         self._first_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
@@ -160,6 +138,8 @@ class Worker:
             self._attempt(assign)
             if self._interrupted_by:
                 return f"interrupted by {self._interrupted_by}"
+            if self._spoiled:
+                return f"recycled: cleaning up failed: {self._spoiled}"
             if why := self._worn_out():
                 return why
 
@@ -198,61 +178,48 @@ class Worker:
         self._seq = 0
         self._finished += 1
         finished = mono_ns()
-        killed = self._clean_up()
-        before, self._fds = self._fds, _open_fds()
-        cost = _Cost(time.process_time() - cpu, self._fds - before, killed)
-        self._say(self._report(assign, end, started, finished, cost))
+        cpu_s = time.process_time() - cpu
+        left, output_end = self._clean_up()
+        self._say(self._report(assign, end, (started, finished, output_end), cpu_s, left))
+
+    def _clean_up(self) -> tuple[Left, int]:
+        """Put the process back in order; if that fails, the ending still counts and we leave."""
+        try:
+            left = self._surroundings.restore()
+        except BaseException as exc:
+            self._spoiled = f"{type(exc).__name__}: {exc}"
+            left = Left(0, 0, 0)
+        return left, os.fstat(self._output_fd).st_size
 
     def _report(
-        self, assign: wire.Assign, end: BodyEnd, started: int, finished: int, cost: _Cost
+        self,
+        assign: wire.Assign,
+        end: BodyEnd,
+        marks: tuple[int, int, int],
+        cpu_s: float,
+        left: Left,
     ) -> wire.Finished:
-        usage = resource.getrusage(resource.RUSAGE_SELF)
+        started, finished, output_end = marks
         return wire.Finished(
             seq=assign.seq,
             how=end.how,
             started_ns=started,
             finished_ns=finished,
             output_start=self._output_start,
+            output_end=output_end,
             result_json=end.result_json,
             error_type=end.error_type,
             error=end.error,
             traceback=end.traceback,
             retryable=end.retryable,
             interrupted_by=self._interrupted_by,
-            cpu_s=cost.cpu_s,
-            max_rss_bytes=usage.ru_maxrss * 1024,
-            leaked_fds=max(0, cost.fds),
-            leaked_threads=max(0, threading.active_count() - self._threads),
-            killed_children=cost.killed,
+            cpu_s=cpu_s,
+            max_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            leaked_fds=left.fds,
+            leaked_threads=left.threads,
+            killed_children=left.killed_children,
             children=tuple(self._on_success) if end.how == "returned" else (),
         )
-
-    def _clean_up(self) -> int:
-        killed = 0
-        if tree.has_children():
-            killed = tree.kill_descendants(self._pid)
-            tree.reap_all()
-        for number, handler in self._baseline.items():
-            if _handler_of(number) != handler:
-                signal.signal(number, handler)  # type: ignore[arg-type]
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        self._empty_temp_dir()
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError, AttributeError):  # a body may have closed it
-                stream.flush()
-        if getattr(sys.stdout, "closed", True) or getattr(sys.stderr, "closed", True):
-            _open_streams()
-        return killed
-
-    def _empty_temp_dir(self) -> None:
-        try:
-            used = bool(os.listdir(self.temp_dir))
-        except FileNotFoundError:
-            used = True
-        if used:
-            shutil.rmtree(self.temp_dir, ignore_errors=True)
-            self.temp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def arm(self, nudge: Callable[[], None] | None, *, by_signal: bool) -> None:
         """The body begins: interrupts may land, by signal or through `nudge` (async bodies)."""
@@ -272,9 +239,12 @@ class Worker:
         return _KINDS[wish.kind](wish.text)
 
     def acknowledge(self) -> None:
-        """The body has seen the wish: remember it, and let the node see it."""
+        """The body has seen the wish: remember it, and let the node see it.
+
+        A thread of the body that sees it says nothing of the main thread, which is still pressed.
+        """
         wish = self._wish
-        if wish is not None and wish.seq == self._seq:
+        if wish is not None and wish.seq == self._seq and threading.get_ident() == self._main:
             self._acknowledged = self._interrupted_by = wish.kind
             self.vitals.acknowledge(wish.seq, wish.kind)
 
@@ -297,6 +267,11 @@ class Worker:
             signal.pthread_kill(self._main, INTERRUPT)
 
     def _say(self, message: wire.Message) -> None:
+        if os.getpid() != self._pid:
+            raise Refused(
+                "a process that the body forked has no line to the node",
+                remedy="Call ctx only in the process that runs the task.",
+            )
         data = wire.frame(message)
         if threading.get_ident() != self._main:  # interrupts only ever land in the main thread
             with self._say_lock:
@@ -310,6 +285,10 @@ class Worker:
             self._armed = armed
         self._on_interrupt(INTERRUPT, None)
 
+    def knows(self, type_name: str) -> bool:
+        """Say whether the app has this task type."""
+        return type_name in self._app.types
+
     def save_checkpoint(self, value_json: str) -> None:
         """Send a checkpoint to the node."""
         self._say(wire.Checkpoint(self._seq, value_json))
@@ -317,6 +296,11 @@ class Worker:
     def submit_child(self, spec_json: str, *, on_success: bool) -> str | None:
         """Send a child task; with `on_success` it goes along with the ending."""
         if on_success:
+            if sum(map(len, self._on_success)) + len(spec_json) > ON_SUCCESS_MAX:
+                raise Refused(
+                    f"the tasks submitted on success are more than {ON_SUCCESS_MAX} characters",
+                    remedy="Submit one task on success that submits the others.",
+                )
             self._on_success.append(spec_json)
             return None
         with self._answered:
@@ -362,16 +346,16 @@ class Worker:
                 self._answered.notify_all()
 
 
-def _open_fds() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
 def be_worker(app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> int:
     """Turn this freshly forked (or exec'ed) process into a worker and live its life."""
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
-    _capture_output(plumbing.output)
+    detach_input()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # whatever the app's import has put there
+            stream.flush()
+    attach_output(plumbing.output)
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     agent.install(plumbing.logs, plumbing.dumps)
@@ -381,24 +365,3 @@ def be_worker(app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> int:
     except (OSError, WireBroken):
         logging.getLogger("supervisor.worker").exception("the line to the node broke")
         return EXIT_NODE_GONE
-
-
-def _capture_output(output: int) -> None:
-    """Point stdout and stderr at the node's memory file, so that writing can never block."""
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.close(null)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - lives as long as the process
-    _open_streams()
-
-
-def _open_streams() -> None:
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        text = open(number, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
-        setattr(sys, name, text)
-        setattr(sys, f"__{name}__", text)

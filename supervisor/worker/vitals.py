@@ -102,6 +102,10 @@ class Vitals:
         self._words[_ACK_KIND] = KINDS.index(kind)
         self._words[_ACK] = seq
 
+    def current(self) -> int:
+        """Return the number of the attempt the main thread is in, 0 between attempts."""
+        return self._words[_SEQ]
+
     def read(self) -> Reading:
         """Take one look: values are each whole, and may be a store apart from one another."""
         words, floats = self._words, self._floats

@@ -96,6 +96,7 @@ class Finished(Message, frozen=True):
     started_ns: int
     finished_ns: int
     output_start: int
+    output_end: int
     result_json: str | None = None
     error_type: str | None = None
     error: str | None = None

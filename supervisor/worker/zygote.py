@@ -205,7 +205,12 @@ class Zygote:
             os._exit(EXIT_OK)
         os.close(write_end)
         self._line.close()
-        _leave(_newborn(app, config, plumbing))
+        code = EXIT_BOOT_FAILED
+        try:
+            code = _newborn(app, config, plumbing)
+        except BaseException:  # nothing of a worker may unwind into the zygote it was forked from
+            traceback.print_exc()
+        _leave(code)
 
 
 def _newborn(app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> int:

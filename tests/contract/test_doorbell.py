@@ -104,6 +104,9 @@ def test_the_own_directory_is_private(monkeypatch: pytest.MonkeyPatch, short: Pa
         place = short / f"task-supervisor-{os.getuid()}"
         assert stat.S_IMODE(place.stat().st_mode) == 0o700
     place.chmod(0o777)
+    with Listener(URL):
+        assert list(place.iterdir()) == []  # it listens at another place
+    monkeypatch.setattr("supervisor.queue.doorbell._places", lambda: [place])
     with pytest.raises(QueueUnavailable, match="only its user can write") as error:
         Listener(URL)
     assert error.value.remedy

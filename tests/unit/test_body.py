@@ -48,6 +48,9 @@ class Guard:
     def acknowledge(self) -> None:
         self.calls.append("acknowledge")
 
+    def knows(self, type_name: str) -> bool:
+        return type_name == "t"
+
     def save_checkpoint(self, value_json: str) -> None:
         self.calls.append(f"checkpoint {value_json}")
 
@@ -82,6 +85,7 @@ def run(guard: Guard, body: Callable[..., Any], params: str = "{}", **options: A
     """Run a body as the task `t` of an app of its own."""
     app = App(store="sqlite:////nowhere/a.db")
     app.task(name="t", **options)(body)
+    guard.vitals.begin(1, 1, 0)
     return run_body(app, Assign(1, "task_1", 2, "t", params, 60.0), guard)
 
 

@@ -82,12 +82,13 @@ def test_a_message_cannot_be_changed(kind: type[msgspec.Struct]) -> None:
 
 def test_what_is_left_out_of_a_message() -> None:
     assert wire.ChildSubmitted(1) == wire.ChildSubmitted(1, task_id="", created=False, refused="")
-    assert wire.Finished(1, "returned", 2, 3, 4) == wire.Finished(
+    assert wire.Finished(1, "returned", 2, 3, 4, 5) == wire.Finished(
         seq=1,
         how="returned",
         started_ns=2,
         finished_ns=3,
         output_start=4,
+        output_end=5,
         result_json=None,
         error_type=None,
         error=None,
@@ -137,7 +138,7 @@ def test_a_frame_is_a_little_endian_length_and_the_message() -> None:
 
 
 def test_a_large_message_in_small_reads() -> None:
-    sent = wire.Finished(1, "returned", 1, 2, 3, result_json='"' + "x" * 1_000_000 + '"')
+    sent = wire.Finished(1, "returned", 1, 2, 3, 4, result_json='"' + "x" * 1_000_000 + '"')
     data = frame(sent)
     pieces = [data[start : start + 65536] for start in range(0, len(data), 65536)]
     assert heard(Stream(wire.FromWorker), *pieces) == [sent]

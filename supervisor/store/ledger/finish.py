@@ -251,7 +251,9 @@ def _submit_children(
 
 def _submit_child(session: Session, ending: Ending, child: ChildSpec, operator: str) -> None:
     try:
-        spec = replace(parse_spec(json.loads(child.raw_json)), parent_id=ending.task_id)
+        asked = parse_spec(json.loads(child.raw_json))
+        by = asked.submitted_by or ending.task_id
+        spec = replace(asked, parent_id=ending.task_id, submitted_by=by)
         submit(session, [spec], ending.ended_at)
     except (InvalidSpec, Refused, ValueError) as error:
         # The ending itself must stand: the refusal is told where people look for the child.

@@ -120,8 +120,7 @@ class Store:
             try:
                 cursor.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                busy = (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
-                if not busy or self._clock.mono() >= give_up:
+                if not _is_busy(error) or self._clock.mono() >= give_up:
                     raise
             else:
                 return
@@ -283,15 +282,37 @@ def _engine(path: Path, *, busy_ms: int, read_only: bool) -> sa.Engine:
 
 
 def _prepare(driver: sqlite3.Connection, *, busy_ms: int, read_only: bool) -> None:
+    _log_ahead(driver)
     for pragma in (
-        f"busy_timeout = {READ_BUSY_MS}",  # others may be setting up WAL as well
-        "journal_mode = WAL",
+        f"busy_timeout = {READ_BUSY_MS}",  # others may be setting up the store as well
         "synchronous = FULL",  # a commit that was answered survives a power cut
         "foreign_keys = ON",
         f"query_only = {int(read_only)}",
         f"busy_timeout = {busy_ms}",
     ):
         driver.execute(f"PRAGMA {pragma}")
+
+
+def _log_ahead(driver: sqlite3.Connection) -> None:
+    """Put a database into WAL mode; nothing to do when it is in it already.
+
+    Of several that do it to a new file at once, some are told that it is locked without a wait.
+    """
+    clock = SystemClock()
+    give_up = clock.mono() + WRITE_DEADLINE_S
+    while True:
+        try:
+            driver.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error) or clock.mono() >= give_up:
+                raise
+        else:
+            return
+        clock.sleep(random.uniform(*RETRY_PAUSE_S))
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
 
 
 def _same_file(name: str, path: Path) -> bool:

@@ -382,6 +382,10 @@ _PLAIN = {
         "Check that the file exists, and owner and mode of its folder.",
     ),
     sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk (`dmesg`)."),
+    sqlite3.SQLITE_ERROR: (
+        "has other tables than this version writes",
+        "Put the right file in place, or run `supervisor db upgrade`.",
+    ),
     sqlite3.SQLITE_PERM: ("may not be accessed", "Check owner and mode of the file."),
 }
 
@@ -390,7 +394,8 @@ _PLAIN = {
 def plain_errors(path: Path) -> Iterator[None]:
     """Turn the driver's errors into StoreUnavailable that says what a person can do.
 
-    A constraint or a wrong statement is a bug of ours and is left as it is.
+    A constraint is a bug of ours and is left as it is. A statement that does not fit the tables may
+    be one too, but what was to be written is kept: somebody may have swapped the file.
     """
     try:
         yield
@@ -402,6 +407,8 @@ def plain_errors(path: Path) -> Iterator[None]:
         if code is None or (code & 0xFF) not in _PLAIN:
             raise
         what, remedy = _PLAIN[code & 0xFF]
+        if code == sqlite3.SQLITE_ERROR:
+            what = f"{what}: {cause}"
         raise StoreUnavailable(
             f"the store {path} {what}",
             remedy=remedy.replace("PATH", str(path)),

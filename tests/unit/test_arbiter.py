@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -220,6 +221,24 @@ def test_a_suspended_node_kills_nobody_when_it_wakes() -> None:
     assert house.pool.calls == []
     notes = [n for n in house.scribe.tasks[tasks[0]].notes if n.startswith("deadlines_moved")]
     assert len(notes) == 1
+
+
+def test_a_gap_in_the_middle_of_a_turn_is_forgiven_as_well() -> None:
+    house = House(max_retries=0)
+    task = house.run("late", timeout=10.0)  # returns after 11 s
+    house.live(3)
+    heard = house.pool.events
+
+    def stopped_while_listening() -> list[Any]:
+        house.pool.events = heard  # type: ignore[method-assign]
+        events = heard()
+        house.clock.advance(30)
+        return events
+
+    house.pool.events = stopped_while_listening  # type: ignore[method-assign]
+    house.live(35)
+    assert house.moves(task) == [CLAIMED, (State.RUNNING, State.SUCCESS, "returned")]
+    assert house.kills() == 0
 
 
 @pytest.mark.parametrize("seconds", [3600, -3600])

@@ -8,17 +8,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import NodeUnderTest, eventually
+from harness import NodeUnderTest, Start, eventually
 
 from supervisor.worker import tree
 
 GUARDED = {"integration", "chaos"}
-Start = Callable[..., NodeUnderTest]
 
 
 class Nursery:

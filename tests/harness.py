@@ -441,3 +441,7 @@ SUBMITTED_BY = "tester"
 def begun(by: str = "unknown") -> list[Move]:
     """The moves every run begins with."""
     return [(None, PENDING, by, "submitted"), (PENDING, RUNNING, "node", "claimed")]
+
+
+#: The fixture `start_node`.
+Start = Callable[..., NodeUnderTest]

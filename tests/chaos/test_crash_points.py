@@ -18,7 +18,6 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Start
 from harness import (
     PENDING,
     REPOSITORY,
@@ -26,6 +25,7 @@ from harness import (
     SUCCESS,
     TIMEOUT,
     NodeUnderTest,
+    Start,
     begun,
     eventually,
 )

@@ -7,8 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from conftest import Start
-from harness import NodeUnderTest, eventually
+from harness import NodeUnderTest, Start, eventually
 
 from supervisor.model.states import State
 

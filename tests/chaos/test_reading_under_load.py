@@ -7,8 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from conftest import Start
-from harness import REPOSITORY, eventually
+from harness import REPOSITORY, Start, eventually
 
 from supervisor.model.states import State
 

@@ -11,8 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
-from conftest import Start
-from harness import NodeUnderTest, eventually
+from harness import NodeUnderTest, Start, eventually
 
 from supervisor.model.states import ENDED, State, is_legal
 

@@ -10,8 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import Start
-from harness import CANCELED, FAILED, PENDING, RUNNING, TIMEOUT, NodeUnderTest, begun, eventually
+from harness import (
+    CANCELED,
+    FAILED,
+    PENDING,
+    RUNNING,
+    TIMEOUT,
+    NodeUnderTest,
+    Start,
+    begun,
+    eventually,
+)
 
 from supervisor.client import Handle
 from supervisor.model.states import State

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conftest import Start
-from harness import eventually
+from harness import Start, eventually
 
 from supervisor.model.states import State
 

@@ -11,8 +11,17 @@ import subprocess
 import time
 from pathlib import Path
 
-from conftest import Start
-from harness import PENDING, RUNNING, SUCCESS, TIMEOUT, NodeUnderTest, begun, eventually, seen
+from harness import (
+    PENDING,
+    RUNNING,
+    SUCCESS,
+    TIMEOUT,
+    NodeUnderTest,
+    Start,
+    begun,
+    eventually,
+    seen,
+)
 
 from supervisor.model.states import State
 from supervisor.worker import tree

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Start
 from harness import (
     CANCELED,
     FAILED,
@@ -18,6 +17,7 @@ from harness import (
     SUCCESS,
     TIMEOUT,
     NodeUnderTest,
+    Start,
     begun,
     eventually,
     seen,

@@ -7,8 +7,7 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from conftest import Start
-from harness import NodeUnderTest, eventually
+from harness import NodeUnderTest, Start, eventually
 
 from supervisor.model.states import REQUEUE_REASONS, State
 

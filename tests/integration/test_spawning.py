@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Start
-from harness import NodeUnderTest, eventually
+from harness import NodeUnderTest, Start, eventually
 
 from supervisor.model.states import State
 

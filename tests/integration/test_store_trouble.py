@@ -7,8 +7,7 @@ import shutil
 import time
 from pathlib import Path
 
-from conftest import Start
-from harness import FAILED, PENDING, RUNNING, SUCCESS, TIMEOUT, begun, eventually
+from harness import FAILED, PENDING, RUNNING, SUCCESS, TIMEOUT, Start, begun, eventually
 
 from supervisor.model.states import State
 

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 from sqlalchemy import ColumnElement, bindparam, func, select, text, update
 
 from supervisor.errors import InvalidSpec, Refused
@@ -33,6 +34,9 @@ from supervisor.store.schema import attempt_logs, attempts, tasks
 from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered, storable
 
 Rows = list[tuple[Any, ...]]
+
+
+_encode = msgspec.json.Encoder().encode  # on the hot path: a tenth of what json.dumps takes
 
 
 @dataclass(slots=True)
@@ -138,7 +142,7 @@ def _collect(
             storable(outcome.error),
             storable(outcome.traceback),
             storable(outcome.result_json),
-            json.dumps(ending.usage) if ending.usage else None,
+            _encode(ending.usage).decode() if ending.usage else None,
             outcome.proof,
             outcome.effects_unknown,
             outcome.verdict,

@@ -350,7 +350,11 @@ class MemoryScribe:
         else:
             self._move(task, State.CANCELED, "canceled")
 
-    def ask(self, request: port.Request) -> None:
+    def ask(self, *requests: port.Request) -> None:
+        for request in requests:
+            self._ask(request)
+
+    def _ask(self, request: port.Request) -> None:
         self.asked[type(request).__name__] += 1
         match request:
             case port.ClaimFor():

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from supervisor.model.record import ProcessIdentity
 from supervisor.node import port
 from supervisor.node.closing import Closing
-from supervisor.node.dispatching import Dispatching
+from supervisor.node.dispatching import HOLD_S, Dispatching
 from supervisor.node.floor import Floor
 from supervisor.node.leaving import Leaving
 from supervisor.node.listening import Listening
@@ -181,6 +181,8 @@ class Arbiter:
         changing = any(
             slot.farewell is not None or slot.ready_at is None for slot in floor.slots.values()
         )
+        if floor.endings:
+            wait = min(wait, HOLD_S)
         wished = any(attempt.mark is not None for _, attempt in floor.attempts())
         if changing or wished or self._dispatching.holds_look_ahead():
             wait = min(wait, pace.busy_s)

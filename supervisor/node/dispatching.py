@@ -20,6 +20,8 @@ from supervisor.worker.wire import Assign
 
 #: An idle worker reads what it is handed within microseconds; one that does not is replaced.
 UNREAD_S = 1.0
+#: Endings of short attempts wait at most this long for company.
+HOLD_S = 0.004
 #: Polls pause for this many times what one took, up to a limit: the bell is what counts.
 POLL_PAUSES, POLL_MOST_S = 20, 2.0
 
@@ -35,7 +37,7 @@ class Dispatching:
         self._seq = 0
         self._outstanding = False
         self._hungry = True
-        self._polled_at = float("-inf")
+        self._polled_at = self._held_at = float("-inf")
         self._due_at: datetime | None = None
         self._in_play: set[str] = set()
 
@@ -44,21 +46,32 @@ class Dispatching:
         self._hungry = True
 
     def dispatch(self, now: float) -> None:
-        """Claim for the free places if there may be work for them."""
+        """Claim for the free places if there may be work for them; hand in what has ended.
+
+        Under load endings wait a little for the next claim: one commit for both costs half.
+        """
         floor = self._floor
-        floor.flush_endings()  # first: an ending and the next claim then share one commit
+        claims = self._claims(now)
+        if not floor.endings:
+            self._held_at = now
+        if claims or not self.holds_look_ahead() or now - self._held_at >= HOLD_S:
+            self._held_at = now
+            floor.scribe.ask(*floor.take_endings(), *claims)
+
+    def _claims(self, now: float) -> list[port.ClaimFor]:
+        floor = self._floor
         if self._outstanding or not self._may_claim():
-            return
+            return []
         if not self._hungry and now - self._polled_at < self._poll_wait_s and not self._is_due():
-            return
+            return []
         owners = [self._place(slot) for slot in self._takers() if self._is_empty(slot)]
         short = self._short_types()
         ahead = self._places_ahead(short, now)
         if not owners and not ahead:
-            return
+            return []
         self._outstanding, self._hungry, self._polled_at = True, False, now
         queues = floor.settings.queues or None
-        floor.scribe.ask(port.ClaimFor(owners, tuple(floor.types), queues, ahead, short))
+        return [port.ClaimFor(owners, tuple(floor.types), queues, ahead, short)]
 
     def _may_claim(self) -> bool:
         floor = self._floor

@@ -271,11 +271,10 @@ class Floor:
         gone = f"nothing of the attempt runs any more, {latency:.2f} s after the node heard"
         self.note(attempt, "cancel_verified", gone)
 
-    def flush_endings(self) -> None:
-        """Hand this turn's endings to the scribe as one request."""
-        if self.endings:
-            self.scribe.ask(Finish(tuple(self.endings)))
-            self.endings = []
+    def take_endings(self) -> list[Finish]:
+        """Return what ended since the last time, as one request or none."""
+        endings, self.endings = self.endings, []
+        return [Finish(tuple(endings))] if endings else []
 
 
 def metric_outcome(outcome: Outcome) -> str:

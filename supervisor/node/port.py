@@ -388,8 +388,8 @@ Reply = (
 class Scribe(Protocol):
     """The one that talks to the store, in group commits."""
 
-    def ask(self, request: Request) -> None:
-        """Hand in a request; it is written soon, or kept until the store is back."""
+    def ask(self, *requests: Request) -> None:
+        """Hand in requests: written soon and in one commit, or kept until the store is back."""
 
     def replies(self) -> list[Reply]:
         """Return everything answered since the last call, in order."""

@@ -194,7 +194,7 @@ class Node:
 
     def _finish(self) -> bool:
         notify("STOPPING=1")
-        self._floor.flush_endings()
+        self._scribe.ask(*self._floor.take_endings())
         written = self._scribe.stop(LAST_WRITE_S)
         if self._floor.rescued:  # once more: what ended since then was written to the lost file
             target = Path(self._floor.rescued)

@@ -62,10 +62,10 @@ class StoreScribe:
         """Begin to write."""
         self._thread.start()
 
-    def ask(self, request: port.Request) -> None:
-        """Hand in a request."""
+    def ask(self, *requests: port.Request) -> None:
+        """Hand in requests that go into one commit."""
         with self._awake:
-            self._asked.append(request)
+            self._asked.extend(requests)
             self._awake.notify()
 
     def replies(self) -> list[port.Reply]:

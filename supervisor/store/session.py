@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import BindParameter, Dialect, Insert, Table, bindparam
@@ -20,6 +21,8 @@ from supervisor.store.schema import from_micros, to_micros
 
 #: More ids than this are read in several statements (SQLite's oldest limit is 999 parameters).
 IDS_MAX = 512
+#: Rows inserted by one statement: with at most 20 columns each, far from the limit of parameters.
+ROWS_MAX = 64
 
 #: Other databases read `/* INDEXED BY name */` as a comment; SQLite's planner needs the words.
 _HINT = re.compile(r"/\* (INDEXED BY \w+) \*/")
@@ -136,11 +139,26 @@ class Session:
         return count
 
     def write_many(self, build: Build, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Run one statement for each row."""
-        if len(rows) == 1:
-            self._cursor.execute(self._statements.sql(build), rows[0])
+        """Run one statement for each row; rows to insert go in many at a time.
+
+        Each step of a statement gives other threads their turn, which costs more than the row.
+        """
+        sql = self._statements.sql(build)
+        if sql.startswith("INSERT") and sql.endswith(")"):
+            self._insert_many(sql, rows)
+        elif len(rows) == 1:
+            self._cursor.execute(sql, rows[0])
         elif rows:
-            self._cursor.executemany(self._statements.sql(build), rows)
+            self._cursor.executemany(sql, rows)
+
+    def _insert_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        start = 0
+        while start < len(rows):
+            size = min(ROWS_MAX, 1 << (len(rows) - start).bit_length() - 1)
+            chunk = rows[start : start + size]
+            start += size
+            more = f", {sql[sql.rindex('(') :]}" * (size - 1)
+            self._cursor.execute(sql + more, list(chain.from_iterable(chunk)))
 
     def encode(self, moment: datetime | None) -> Any:
         """Return a time as the driver wants it.

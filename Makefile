@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 120
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench lock clean
+.PHONY: help demo test check format bench soak lock clean
 
 help:  ## Show the targets.
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ format: $(READY)  ## Format the code, sort imports, write the generated pages.
 
 bench: $(READY)  ## Measure; ARGS are those of `python -m bench`.
 	@$(BIN)/python -m bench $(ARGS)
+
+# About a quarter of an hour on two cores as it stands; not part of CI.
+soak: $(READY)  ## Kill workers and nodes under load, look for leaks; --help lists the ARGS.
+	@PYTHONPATH=tests $(BIN)/python -m soak $(ARGS)
 
 lock: $(READY)  ## Write requirements.lock anew from pyproject.toml.
 	@$(BIN)/python -m pip install --quiet pip-tools

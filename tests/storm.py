@@ -148,6 +148,19 @@ class Storm:
         answers = app.cancel(chosen, by="storm", reason="at random")
         self.canceled |= {a.task_id for a in answers if a.answer in ("canceled", "requested")}
 
+    def figures(self) -> dict[str, Any]:
+        """Return what happened in it."""
+        times = [len(numbers) for numbers in executions(self.runs).values()]
+        return {
+            "tasks": len(self.ids),
+            "ends": dict(Counter(f"{v.state} {v.reason}" for v in self.views.values())),
+            "worker_kills": self.kills,
+            "node_kills": self.node_kills,
+            "cancels": len(self.canceled),
+            "executions": sum(times),
+            "tasks_run_again": sum(number > 1 for number in times),
+        }
+
     def violations(self) -> list[str]:
         """Say everything that should not be so; empty when the storm was weathered."""
         trails = trails_of(self.node)

@@ -74,3 +74,18 @@ def stubborn(ctx, path: str, s: float = 0.0):
     while True:
         with contextlib.suppress(BaseException):
             time.sleep(0.01)
+
+
+# -- of the soak
+
+
+@app.task(max_retries=0)
+def noop(ctx):
+    return None
+
+
+@app.task(max_retries=0, cancel_grace=0.2)
+def stuck(ctx):
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(0.01)

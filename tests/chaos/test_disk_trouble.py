@@ -1,0 +1,148 @@
+"""The disk under the store is full, or its folder refuses changes: nothing lost, nobody killed.
+
+The store lies on a small file system of its own (collected only where one may be mounted).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from harness import RUNNING, SUCCESS, NodeUnderTest, Start, begun, eventually
+
+from supervisor import App
+from supervisor.client import Handle
+from supervisor.errors import StoreUnavailable
+from supervisor.model.spec import TaskSpec
+from supervisor.model.states import State
+
+RETURNED = (RUNNING, SUCCESS, "node", "returned")
+SIZE_BYTES = 16 * 2**20
+
+
+def run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True)
+
+
+class Disk:
+    """A file system in memory whose size can be changed while it is in use."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        place.mkdir()
+        run("mount", "-t", "tmpfs", "-o", f"size={SIZE_BYTES}", "none", str(place))
+
+    def fill(self) -> None:
+        """Leave no free block."""
+        eventually(self._shrunk, 2, "the disk is as small as what is on it")
+
+    def _shrunk(self) -> bool:
+        found = os.statvfs(self.place)
+        used = (found.f_blocks - found.f_bfree) * found.f_frsize
+        words = ("mount", "-o", f"remount,size={used}", str(self.place))
+        # refused when the node has written between the two
+        return subprocess.run(words, check=False, capture_output=True).returncode == 0
+
+    def free(self) -> None:
+        run("mount", "-o", f"remount,size={SIZE_BYTES}", str(self.place))
+
+    def set_immutable(self, *, on: bool) -> None:
+        """Refuse new files, and to open those there are for writing."""
+        names = [str(path) for path in self.place.iterdir() if path.is_file()]
+        run("chattr", "+i" if on else "-i", str(self.place), *names)
+
+    def unmount(self) -> None:
+        run("umount", str(self.place))
+        shutil.rmtree(self.place.parent)  # that of the node, which could not remove our place
+
+
+@pytest.fixture
+def disks() -> Iterator[list[Disk]]:
+    made: list[Disk] = []
+    yield made
+    for disk in made:
+        disk.unmount()
+
+
+@pytest.fixture
+def on_disk(disks: list[Disk], start_node: Start) -> Callable[[], tuple[NodeUnderTest, Disk]]:
+    """Start a node whose store is on a disk of its own (unmounted after the node is closed)."""
+
+    def start() -> tuple[NodeUnderTest, Disk]:
+        node = start_node(run=False, workers=4)
+        disk = Disk(node.root / "disk")
+        disks.append(disk)
+        node.store_path = disk.place / "tasks.db"
+        node.url = f"sqlite:///{node.store_path}"
+        node.env["SUPERVISOR_STORE"] = node.url
+        node.app = App(store=node.url)
+        node.start()
+        return node, disk
+
+    return start
+
+
+def nobody_paid(node: NodeUnderTest, handles: list[Handle]) -> None:
+    """Every task returned in its first attempt, and no worker died."""
+    for handle in handles:
+        assert handle.wait(10).state is State.SUCCESS
+        assert node.moves(handle.task_id) == [*begun(), RETURNED]
+        assert node.endings(handle.task_id) == [(SUCCESS, "returned", "reported", False)]
+    assert node.events("worker.killed") == []
+    assert node.events("worker.exited") == []
+    assert node.events("loop.failed") == []
+    assert node.query("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_full_disk(on_disk: Callable[[], tuple[NodeUnderTest, Disk]]) -> None:
+    """Claims stop and /readyz says why; what ends meanwhile is written when there is room."""
+    node, disk = on_disk()
+    node.run("ok")
+    running = [node.submit("sleep", s=s) for s in (0.5, 1.0, 1.5, 3.5)]
+    for handle in running:
+        node.started(handle)
+    waiting = [node.submit("ok", value=n) for n in range(50)]
+    disk.fill()
+
+    def says_why() -> bool:
+        status, body = node.get("/readyz")
+        return status == 503 and "the disk is full" in body
+
+    eventually(says_why, 5, "readiness says that the disk is full")
+    assert node.get("/healthz")[0] == 200
+    with pytest.raises(StoreUnavailable, match="the disk is full"):
+        node.submit("ok")
+    time.sleep(2.0)
+    assert node.events("worker.exited") == []
+    disk.free()
+    eventually(lambda: node.get("/readyz")[0] == 200, 5, "it takes tasks again by itself")
+    nobody_paid(node, [*running, *waiting])
+
+
+def test_folder_that_refuses_changes(on_disk: Callable[[], tuple[NodeUnderTest, Disk]]) -> None:
+    """For 3 s no file of the store can be made or opened for writing: what runs, runs on."""
+    node, disk = on_disk()
+    node.run("ok")
+    running = [node.submit("sleep", s=s) for s in (0.5, 1.0, 2.0, 4.5)]
+    for handle in running:
+        node.started(handle)
+    waiting = [node.submit("ok", value=n) for n in range(20)]
+    disk.set_immutable(on=True)
+    try:
+        with (
+            closing(App(store=node.url).client) as newcomer,
+            pytest.raises(StoreUnavailable, match="is read-only"),
+        ):
+            newcomer.submit([TaskSpec(type="ok")])
+        time.sleep(3.0)
+        assert node.get("/healthz")[0] == 200
+    finally:
+        disk.set_immutable(on=False)
+    eventually(lambda: node.get("/readyz")[0] == 200, 5)
+    nobody_paid(node, [*running, *waiting, node.submit("ok")])

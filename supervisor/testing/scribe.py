@@ -1,0 +1,169 @@
+"""A store in memory behind the scribe's port: endings are settled by the ledger's own rules."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from supervisor.model.outcome import Settlement, StopMark, TaskFacts, settle
+from supervisor.model.record import Claim, Ending, Mark, Owner
+from supervisor.model.spec import TaskSpec
+from supervisor.model.states import State, require_legal
+from supervisor.node import port
+from supervisor.testing.clock import ManualClock
+
+
+@dataclass(slots=True)
+class MemoryTask:
+    """A task of the scribe in memory: its state and the moves it made, as (from, to, reason)."""
+
+    claim: Claim
+    state: State = State.PENDING
+    mark: StopMark | None = None
+    moves: list[tuple[State, State, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class MemoryScribe:
+    """A store in memory that settles endings by the same rules as the ledger."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+        self._replies: deque[port.Reply] = deque()
+        self.tasks: dict[str, MemoryTask] = {}
+        self._due: dict[str, MemoryTask] = {}
+        self._running: dict[str, MemoryTask] = {}
+        self._later: list[tuple[datetime, str]] = []  # a heap
+        self.refused = 0
+        self.autopsies: list[port.Captured] = []
+        self.endings: list[Ending] = []
+        self.asked: Counter[str] = Counter()
+
+    def submit(self, specs: Iterable[TaskSpec]) -> list[str]:
+        """Put tasks in, due at their run_after or now."""
+        ids = []
+        for spec in specs:
+            task_id = f"task_{len(self.tasks):032x}"
+            now = self._clock.now()
+            claim = Claim(
+                task_id=task_id, attempt=0, type=spec.type, queue=spec.queue or "default",
+                params_json=spec.params_json, priority=spec.priority, timeout=spec.timeout,
+                soft_timeout=spec.soft_timeout, max_retries=spec.max_retries, retry_count=0,
+                crash_count=0, run_after=spec.run_after or now, claimed_at=now, worker_id="",
+            )  # fmt: skip
+            self.tasks[task_id] = MemoryTask(claim)
+            heapq.heappush(self._later, (claim.run_after, task_id))
+            ids.append(task_id)
+        return ids
+
+    def cancel(self, task_id: str, *, by: str, reason: str) -> None:
+        """Cancel a PENDING task, or mark a RUNNING one."""
+        task = self.tasks[task_id]
+        if task.state is State.RUNNING:
+            task.mark = StopMark("cancel", by, reason, self._clock.now())
+        else:
+            self._move(task, State.CANCELED, "canceled")
+
+    def ask(self, *requests: port.Request) -> None:
+        for request in requests:
+            self._ask(request)
+
+    def _ask(self, request: port.Request) -> None:
+        self.asked[type(request).__name__] += 1
+        match request:
+            case port.ClaimFor():
+                self._claim(request)
+            case port.Finish():
+                self.endings += request.endings
+                results = [(ending, self._finish(ending)) for ending in request.endings]
+                self._replies.append(port.EndingsWritten(results))
+            case port.ReadMarks():
+                self._replies.append(port.MarksRead(self._marks()))
+            case port.Note() if request.task_id is not None:
+                self.tasks[request.task_id].notes.append(f"{request.reason}: {request.text}")
+            case port.AutopsyNote():
+                self.autopsies.append(request.captured)
+
+    def replies(self) -> list[port.Reply]:
+        heard = list(self._replies)
+        self._replies.clear()
+        return heard
+
+    def unwritten(self) -> int:
+        return 0
+
+    def states(self) -> Counter[State]:
+        """Return how many tasks are in each state."""
+        return Counter(task.state for task in self.tasks.values())
+
+    def _claim(self, request: port.ClaimFor) -> None:
+        while self._later and self._later[0][0] <= self._clock.now():
+            task = self.tasks[heapq.heappop(self._later)[1]]
+            if task.state is State.PENDING:
+                self._due[task.claim.task_id] = task
+        claims = self._give(request.owners, request.types)
+        claims += self._give(request.ahead, request.ahead_types)
+        next_due = self._later[0][0] if self._later else None
+        self._replies.append(port.Claimed(request.places, claims, next_due))
+
+    def _give(self, owners: Sequence[Owner], types: Collection[str]) -> list[Claim]:
+        now = self._clock.now()
+        due = [task for task in self._due.values() if task.claim.type in types]
+        due.sort(key=lambda task: (-task.claim.priority, task.claim.run_after))
+        claims = []
+        for task, owner in zip(due, owners, strict=False):
+            self._move(task, State.RUNNING, "claimed")
+            task.claim = replace(
+                task.claim,
+                attempt=task.claim.attempt + 1,
+                claimed_at=now,
+                worker_id=owner.worker_id,
+            )
+            claims.append(task.claim)
+        return claims
+
+    def _finish(self, ending: Ending) -> Settlement | None:
+        task = self.tasks[ending.task_id]
+        if task.state is not State.RUNNING or task.claim.attempt != ending.attempt:
+            self.refused += 1
+            return None
+        claim = task.claim
+        facts = TaskFacts(
+            retry_count=claim.retry_count, crash_count=claim.crash_count, mark=task.mark
+        )
+        settled = settle(facts, ending.outcome, ending.policy, self._clock.now(), 0.0)
+        for state, reason in zip(settled.path[1:], _reasons(settled), strict=False):
+            self._move(task, state, reason)
+        task.mark = None
+        task.claim = replace(
+            claim,
+            retry_count=settled.retry_count,
+            crash_count=settled.crash_count,
+            run_after=settled.run_after or claim.run_after,
+        )
+        if settled.state is State.PENDING:
+            heapq.heappush(self._later, (task.claim.run_after, ending.task_id))
+        return settled
+
+    def _marks(self) -> list[Mark]:
+        return [
+            Mark(task_id=task.claim.task_id, attempt=task.claim.attempt, mark=task.mark)
+            for task in self._running.values()
+            if task.mark is not None
+        ]
+
+    def _move(self, task: MemoryTask, to: State, reason: str) -> None:
+        require_legal(task.state, to)
+        task.moves.append((task.state, to, reason))
+        task.state = to
+        self._due.pop(task.claim.task_id, None)
+        self._running.pop(task.claim.task_id, None)
+        if to is State.RUNNING:
+            self._running[task.claim.task_id] = task
+
+
+def _reasons(settled: Settlement) -> tuple[str, str]:
+    return str(settled.reason), str(settled.next_reason)

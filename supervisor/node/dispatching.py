@@ -173,7 +173,8 @@ class Dispatching:
                 self._closing.give_back_unread(slot, "waited too long behind another attempt")
             elif slot.current is None and waited_s > UNREAD_S:
                 self._closing.give_back_unread(slot, "its worker did not read it")
-                if not slot.attempts:  # an idle worker that does not read is no worker
+                stuck = waited_s > self._floor.rules_of(waiting[0]).heartbeat_s  # read, not begun
+                if not slot.attempts or stuck:  # an idle worker that does not read is no worker
                     self._closing.hasten(slot, now, kill=True)
 
     def holds_look_ahead(self) -> bool:

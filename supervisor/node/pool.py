@@ -29,6 +29,8 @@ from supervisor.worker.vitals import Reading
 
 #: A worker that has not said Ready by then is given up.
 BIRTH_S = 10.0
+#: An import that takes longer hangs: it is ended and refused, so that another reload can follow.
+BOOT_S = 300.0
 #: Births asked of a zygote and not yet answered: its line holds no more than a few hundred.
 BIRTHS_AT_ONCE = 16
 #: Pressure files are read this often.
@@ -58,6 +60,7 @@ class _Nest:
     program: subprocess.Popen[bytes]
     line: socket.socket
     alone: bool
+    asked_at: float
     booted: bool = False
     used: bool = False
     retired: bool = False
@@ -97,7 +100,7 @@ class ProcessPool:
             self._app, theirs, self._marks(), *(["--exec"] if self._alone else [])
         )
         theirs.close()
-        nest = _Nest(generation, program, ours, self._alone)
+        nest = _Nest(generation, program, ours, self._alone, self._clock.mono())
         self._nests.append(nest)
         self._ear.listen(ours.fileno(), lambda: self._hear_nest(nest))
 
@@ -180,6 +183,7 @@ class ProcessPool:
     def events(self) -> list[port.PoolEvent]:
         self._captures.turn()
         self._overdue_births()
+        self._overdue_boots()
         for number in self._ear.signals:
             self._events.append(port.Signal(signal.Signals(number).name))
         self._ear.signals.clear()
@@ -304,6 +308,15 @@ class ProcessPool:
                     self.kill_tree(worker.worker_id)
                 else:
                     self._fail_birth(worker.worker_id, f"not born within {BIRTH_S:g} s")
+
+    def _overdue_boots(self) -> None:
+        now = self._clock.mono()
+        for nest in [n for n in self._nests if not n.booted and now - n.asked_at > BOOT_S]:
+            process.end_group(nest.program)
+            why = f"importing the app took longer than {BOOT_S:g} s"
+            self._refused(
+                nest, wire.BootRefused(why, "Import it by hand and see where it waits.", "")
+            )
 
     def send(self, worker_id: str, message: wire.FromNode) -> bool:
         worker = self._workers.get(worker_id)

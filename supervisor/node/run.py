@@ -21,7 +21,13 @@ from pathlib import Path
 
 from supervisor import __version__
 from supervisor.clock import Clock, SystemClock
-from supervisor.errors import BootFailed, ConfigError, QueueUnavailable, SupervisorError
+from supervisor.errors import (
+    BootFailed,
+    ConfigError,
+    QueueUnavailable,
+    StoreUnavailable,
+    SupervisorError,
+)
 from supervisor.model.record import NodeRecord, ProcessIdentity
 from supervisor.node import process
 from supervisor.node.arbiter import Arbiter
@@ -141,7 +147,7 @@ class Node:
             "node.stopped",
             duration_s=round(self._clock.mono() - began, 1), left_behind=int(not written),
         )  # fmt: skip
-        return self._exit_code()
+        return self._exit_code(written=written)
 
     def _turn_until_done(self) -> None:
         clock, arbiter, ear = self._clock, self._arbiter, self._ear
@@ -206,8 +212,13 @@ class Node:
                 tx.end_node(self.node_id, self._clock.now(), why or "ended")
         return written
 
-    def _exit_code(self) -> int:
+    def _exit_code(self, *, written: bool) -> int:
         floor = self._floor
+        if not floor.fatal and not written:
+            raise StoreUnavailable(
+                f"stopped with {self._scribe.unwritten()} requests unwritten: {floor.store_away}",
+                remedy="Bring the store back and start a node: it ends those attempts (node_lost).",
+            )
         if not floor.fatal:
             return 0
         if floor.booted_generation == 0:

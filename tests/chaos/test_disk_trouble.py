@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from harness import RUNNING, SUCCESS, NodeUnderTest, Start, begun, eventually
+from harness import PENDING, RUNNING, SUCCESS, TIMEOUT, NodeUnderTest, Start, begun, eventually
 
 from supervisor import App
 from supervisor.client import Handle
@@ -146,3 +146,44 @@ def test_folder_that_refuses_changes(on_disk: Callable[[], tuple[NodeUnderTest, 
         disk.set_immutable(on=False)
     eventually(lambda: node.get("/readyz")[0] == 200, 5)
     nobody_paid(node, [*running, *waiting, node.submit("ok")])
+
+
+def test_limit_holds_on_a_full_disk(on_disk: Callable[[], tuple[NodeUnderTest, Disk]]) -> None:
+    """There is no room for the evidence: the kill comes in time all the same, and is told."""
+    node, disk = on_disk()
+    node.run("ok")
+    handle = node.submit("nap")
+    node.started(handle)
+    disk.fill()
+    (killed,) = eventually(lambda: node.events("worker.killed"), 1.5 + 4 + 1)
+    assert killed["verdict"] == "timeout"
+    (failed,) = node.events("autopsy.failed")
+    assert "No space left on device" in failed["error"]
+    disk.free()
+    view = handle.wait(10)
+    assert (view.state, view.reason) == (State.TIMEOUT, "timeout")
+    assert node.endings(handle.task_id) == [(TIMEOUT, "timeout", "exited", True)]
+    assert node.moves(handle.task_id) == [*begun(), (RUNNING, TIMEOUT, "node", "timeout")]
+    (record,) = node.reader.autopsies(handle.task_id)
+    assert (record.status, record.bytes) == ("failed", 0)
+    assert node.run("ok").state is State.SUCCESS
+
+
+def test_stop_on_a_full_disk(on_disk: Callable[[], tuple[NodeUnderTest, Disk]]) -> None:
+    """What could not be written is not claimed to be: exit 69, and the next node says it is lost."""
+    node, disk = on_disk()
+    node.run("ok")
+    handle = node.submit("sleep", s=0.5)
+    node.started(handle)
+    disk.fill()
+    eventually(lambda: node.events("store.lost"), 5)
+    assert node.stop(20) == 69
+    assert "unwritten: the store" in node.log_text()
+    assert "remedy: Bring the store back" in node.log_text()
+    disk.free()
+    node.start()
+    assert handle.wait(10).state is State.SUCCESS
+    assert node.moves(handle.task_id) == [
+        *begun(), (RUNNING, TIMEOUT, "node", "node_lost"), (TIMEOUT, PENDING, "node", "retry"),
+        (PENDING, RUNNING, "node", "claimed"), RETURNED,
+    ]  # fmt: skip

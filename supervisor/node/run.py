@@ -216,7 +216,8 @@ class Node:
         floor = self._floor
         if not floor.fatal and not written:
             raise StoreUnavailable(
-                f"stopped with {self._scribe.unwritten()} requests unwritten: {floor.store_away}",
+                f"stopped with {self._scribe.unwritten()} requests unwritten: "
+                f"{floor.store_away or 'the store did not answer in time'}",
                 remedy="Bring the store back and start a node: it ends those attempts (node_lost).",
             )
         if not floor.fatal:

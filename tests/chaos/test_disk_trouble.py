@@ -170,7 +170,7 @@ def test_limit_holds_on_a_full_disk(on_disk: Callable[[], tuple[NodeUnderTest, D
 
 
 def test_stop_on_a_full_disk(on_disk: Callable[[], tuple[NodeUnderTest, Disk]]) -> None:
-    """What could not be written is not claimed to be: exit 69, and the next node says it is lost."""
+    """What could not be written is not claimed to be: exit 69, and the next node judges it."""
     node, disk = on_disk()
     node.run("ok")
     handle = node.submit("sleep", s=0.5)

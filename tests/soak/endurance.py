@@ -94,11 +94,16 @@ class Endurance:
     def _round(self, node: NodeUnderTest, noop: int, kills: int) -> None:
         hour = {"timeout": 3600.0, "soft_timeout": 3500.0}
         stuck = node.app.submit_many([{"type": "stuck", "priority": 9, **hour}] * kills)
+        waiting = {handle.task_id for handle in stuck}
+
+        def room() -> bool:
+            self._strike(node, waiting)  # the stuck ones hold every worker until they are killed
+            return live(node) < 5 * CHUNK
+
         for start in range(0, noop, CHUNK):
             size = min(CHUNK, noop - start)
             node.app.submit_many([{"type": "noop", **hour}] * size)
-            eventually(lambda: live(node) < len(stuck) + 5 * CHUNK, PATIENCE_S, "room for more")
-        waiting = {handle.task_id for handle in stuck}
+            eventually(room, PATIENCE_S, "room for more")
         deadline = time.monotonic() + PATIENCE_S
         while waiting and time.monotonic() < deadline:
             self._strike(node, waiting)

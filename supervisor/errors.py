@@ -6,7 +6,6 @@
     │   ├── InvalidSpec        a task spec has bad fields, each named by its path
     │   ├── UnknownTaskType    the app knows no such type
     │   ├── UnknownTask        no task has this id
-    │   ├── DedupKeyTaken      another task holds the key
     │   └── NoResult           the task has not ended, or not with SUCCESS
     ├── WaitTimeout            a task had not ended when the caller's patience had
     ├── IllegalTransition      a bug: a move outside the transition table
@@ -77,10 +76,6 @@ class UnknownTaskType(Refused):
 
 class UnknownTask(Refused):
     """No task has this id."""
-
-
-class DedupKeyTaken(Refused):
-    """Another task holds this dedup key."""
 
 
 class NoResult(Refused):

@@ -48,11 +48,7 @@ class Closing:
 
     def examine(self, slot: Slot, attempt: Attempt, verdict: Verdict) -> None:
         """Take evidence of an attempt and let it live (diagnostic mode)."""
-        self._floor.pool.capture(
-            slot.worker_id,
-            self._facts(slot, attempt, verdict),
-            self._floor.settings.autopsy_budget,
-        )
+        self._take_evidence(slot, attempt, verdict)
 
     def dismiss(self, slot: Slot, now: float) -> None:
         """Let a worker go in order: no new work, then the phases."""
@@ -133,6 +129,9 @@ class Closing:
 
     def _capture(self, slot: Slot, attempt: Attempt | None, verdict: Verdict | None) -> None:
         slot.bundle_ready = False
+        self._take_evidence(slot, attempt, verdict)
+
+    def _take_evidence(self, slot: Slot, attempt: Attempt | None, verdict: Verdict | None) -> None:
         self._floor.pool.capture(
             slot.worker_id,
             self._facts(slot, attempt, verdict),

@@ -16,10 +16,11 @@ from supervisor.clock import Clock
 from supervisor.model.health import Action, Host, Limits, Pulse, Rules, Signs, Verdict
 from supervisor.model.outcome import Outcome, StopMark
 from supervisor.model.record import ChildSpec, Claim, Ending
-from supervisor.model.states import REQUEUE_REASONS
+from supervisor.model.states import REQUEUE_REASONS, State
 from supervisor.model.termination import Farewell
 from supervisor.node.port import Finish, Note, Pool, Scribe
 from supervisor.settings import Settings, TaskLimits, TaskOptions
+from supervisor.telemetry.events import emit
 from supervisor.telemetry.metrics import Metrics
 from supervisor.worker.wire import TypeInfo
 
@@ -270,6 +271,8 @@ class Floor:
         self.note(attempt, "cancel_stopped", how)
         gone = f"nothing of the attempt runs any more, {latency:.2f} s after the node heard"
         self.note(attempt, "cancel_verified", gone)
+        if outcome.state is not State.SUCCESS:  # else the wish came too late
+            emit("cancel.verified", **attempt.named, latency_s=round(latency, 3))
 
     def take_endings(self) -> list[Finish]:
         """Return what ended since the last time, as one request or none."""

@@ -113,15 +113,6 @@ def _name(number: int) -> str:
         return f"SIGRTMIN+{number - signal.SIGRTMIN}"
 
 
-def ended_child() -> int | None:
-    """Return the pid of some child that has ended and is not yet reaped (it stays so)."""
-    try:
-        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return None
-    return found.si_pid if found else None
-
-
 def kill_worker_tree(pid: int, born: int | None) -> int:
     """Stop the worker, end all below it, then the worker; return how many were below.
 

@@ -72,8 +72,6 @@ class Reporting:
             emit("task.quarantined", **task, crashes=settlement.crash_count)
         elif settlement.state in (State.FAILED, State.TIMEOUT):
             emit("task.died", **task, reason=settlement.reason)
-        elif settlement.state is State.CANCELED:
-            emit("cancel.verified", **task, latency_s=0.0)
         elif settlement.run_after is not None:
             delay = (settlement.run_after - self._floor.clock.now()).total_seconds()
             emit("task.retried", **task, delay_s=round(max(0.0, delay), 3))

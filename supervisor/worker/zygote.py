@@ -139,9 +139,8 @@ def _connected_sockets() -> list[str]:
 class Zygote:
     """The loop of the zygote process."""
 
-    def __init__(self, line: socket.socket, supervisor_pid: int) -> None:
+    def __init__(self, line: socket.socket) -> None:
         self._line = line
-        self._supervisor_pid = supervisor_pid
         self._decoder: wire.Decoder[wire.Birth] = wire.Decoder(wire.Birth)
 
     def run(self, app: App) -> int:
@@ -273,7 +272,7 @@ def _main(argv: list[str] | None = None) -> int:
         return EXIT_OK
     if options.exec:
         return _become_worker(app, line)
-    return Zygote(line, options.supervisor_pid).run(app)
+    return Zygote(line).run(app)
 
 
 def _become_worker(app: App, line: socket.socket) -> int:

@@ -160,6 +160,20 @@ def test_a_cancel_ends_canceled_and_is_never_retried(kind: str, calls: list[str]
     assert [call for call, _ in house.pool.calls] == calls
 
 
+def test_the_event_of_a_verified_cancel_tells_how_long_it_took(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    house = House(cancel_grace=5.0)
+    task = house.run("hopeless")
+    house.live(3)
+    house.scribe.cancel(task, by="ann", reason="changed my mind")
+    with caplog.at_level("INFO", logger="supervisor"):
+        house.live(8)
+    told = [r.fields for r in caplog.records if r.message == "cancel.verified"]  # type: ignore[attr-defined]
+    assert [(fields["task_id"], fields["attempt"]) for fields in told] == [(task, 1)]
+    assert 5.0 <= told[0]["latency_s"] < 6.0  # the grace, the capture and a turn
+
+
 def test_a_slow_task_that_advances_is_left_alone_for_hours() -> None:
     house = House(Pace(idle_s=5, poll_s=5, busy_s=1))
     task = house.run("crawl")

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 OUT = Path(__file__).parent / "out" / "latest.json"
+#: A benchmark of a few seconds runs so often and tells the median.
+REPEATS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +54,12 @@ def table(figures: Sequence[Figure]) -> str:
     rows = [("figure", "value", "budget", "", "beside it", "ratio")]
     for f in figures:
         sign = "≤" if f.at_most else "≥"
-        beside = f"{f.peer}: {f.peer_value:,.1f}" if f.peer and f.peer_value else ""
+        beside = f"{f.peer}: {_shown(f.peer_value)}" if f.peer and f.peer_value else ""
         rows.append(
             (
                 f.name,
-                f"{f.value:,.1f} {f.unit}",
-                f"{sign} {f.floor:,.1f}",
+                f"{_shown(f.value)} {f.unit}",
+                f"{sign} {_shown(f.floor)}",
                 "ok" if f.ok else "MISSED",
                 beside,
                 "" if f.ratio is None else f"{f.ratio:.2f} ×",
@@ -68,3 +70,9 @@ def table(figures: Sequence[Figure]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
+
+
+def _shown(value: float) -> str:
+    """Return a number with the digits that say something."""
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 3
+    return f"{value:,.{digits}f}"

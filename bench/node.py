@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -13,11 +14,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from supervisor.client import Client
 from supervisor.clock import SystemClock
 from supervisor.model.spec import TaskSpec
+from supervisor.settings import load_settings
 from supervisor.store import Ledger, open_store
 
 ROOT = Path(__file__).parent.parent
+NOOP = TaskSpec(type="noop", queue="bench")
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def client(folder: Path) -> Client:
+    """Return a client of the folder's store, as a program that submits has it."""
+    return Client(load_settings({"store": address(folder)}, {}, None))
 
 
 def address(folder: Path) -> str:

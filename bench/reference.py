@@ -11,6 +11,8 @@ import sqlite3
 import time
 from pathlib import Path
 
+NAME = "plain SQLite loop"
+
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, timeout=10)

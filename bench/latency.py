@@ -1,0 +1,48 @@
+"""How soon a submitted task begins on an idle node."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+
+from bench import node
+from bench.figure import Figure
+from supervisor.model.spec import parse_spec
+
+
+def measure(folder: Path, scale: float) -> list[Figure]:
+    """From the submit call to the first line of the body, one task each 20 ms."""
+    stamps = folder / "stamps"
+    port = node.free_port()
+    node.fill(folder, 0)
+    raw = {"type": "stamp", "queue": "bench", "params": {"fd_path": str(stamps)}}
+    stamp = parse_spec(raw)
+    sent = []
+    with node.running(folder, port=port) as process:
+        node.wait_ready(process, port)
+        client = node.client(folder)
+        for _ in range(int(300 * scale)):
+            sent.append(time.monotonic_ns())
+            client.submit([stamp])
+            time.sleep(0.02)
+        client.close()
+        time.sleep(0.5)
+    seen = sorted(int(line) for line in stamps.read_text().split())
+    waits = sorted((b - a) / 1e6 for a, b in zip(sent, seen, strict=True))
+    return [
+        Figure(
+            name="submit to first line, p50",
+            value=statistics.median(waits),
+            unit="ms",
+            floor=3,
+            at_most=True,
+        ),
+        Figure(
+            name="submit to first line, p99",
+            value=waits[int(len(waits) * 0.99)],
+            unit="ms",
+            floor=15,
+            at_most=True,
+        ),
+    ]

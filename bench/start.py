@@ -1,0 +1,54 @@
+"""How long a person waits for the command line and for a node."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+from bench import node
+from bench.figure import REPEATS, Figure
+
+
+def measure(folder: Path, _scale: float) -> list[Figure]:
+    """How long a person waits: for help, and for the first worker of a node."""
+    helps, readies = [], []
+    for _ in range(5):
+        began = time.perf_counter()
+        subprocess.run(
+            [Path(sys.executable).parent / "supervisor", "--help"], check=True, capture_output=True
+        )
+        helps.append((time.perf_counter() - began) * 1000)
+    for _ in range(REPEATS):
+        node.fill(folder, 0)
+        port = node.free_port()
+        with node.running(folder, workers=1, port=port) as process:
+            node.wait_ready(process, port)
+            log = (folder / "node.log").read_text()
+            readies.append(_ms_between(log, "node.started", "worker.spawned"))
+    return [
+        Figure(
+            name="supervisor --help",
+            value=statistics.median(helps),
+            unit="ms",
+            floor=200,
+            at_most=True,
+        ),
+        Figure(
+            name="zygote and first worker",
+            value=statistics.median(readies),
+            unit="ms",
+            floor=500,
+            at_most=True,
+        ),
+    ]
+
+
+def _ms_between(log: str, first: str, then: str) -> float:
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    moments = {line["event"]: datetime.fromisoformat(line["timestamp"]) for line in lines}
+    return (moments[then] - moments[first]).total_seconds() * 1000

@@ -18,6 +18,7 @@ BENCHES = (
     "submit",
     "drain",
     "latency",
+    "births",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sqlite3
@@ -13,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from supervisor.client import Client
 from supervisor.clock import SystemClock
@@ -84,6 +86,13 @@ def wait_ready(node: subprocess.Popen[bytes], port: int, timeout_s: float = 20) 
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             time.sleep(0.005)
     raise TimeoutError("the node did not get ready")
+
+
+def events(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Return the lines of the node's log that tell this event, oldest first."""
+    mark = f'"event": "{name}"'
+    with (folder / "node.log").open() as log:
+        return [json.loads(line) for line in log if mark in line and line.endswith("}\n")]
 
 
 def done(folder: Path) -> sqlite3.Connection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import subprocess
 import sys
@@ -28,8 +27,7 @@ def measure(folder: Path, _scale: float) -> list[Figure]:
         port = node.free_port()
         with node.running(folder, workers=1, port=port) as process:
             node.wait_ready(process, port)
-            log = (folder / "node.log").read_text()
-            readies.append(_ms_between(log, "node.started", "worker.spawned"))
+            readies.append(_ms_between(folder, "node.started", "worker.spawned"))
     return [
         Figure(
             name="supervisor --help",
@@ -48,7 +46,7 @@ def measure(folder: Path, _scale: float) -> list[Figure]:
     ]
 
 
-def _ms_between(log: str, first: str, then: str) -> float:
-    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    moments = {line["event"]: datetime.fromisoformat(line["timestamp"]) for line in lines}
-    return (moments[then] - moments[first]).total_seconds() * 1000
+def _ms_between(folder: Path, first: str, then: str) -> float:
+    moments = [node.events(folder, name)[-1]["timestamp"] for name in (first, then)]
+    began, ended = (datetime.fromisoformat(moment) for moment in moments)
+    return (ended - began).total_seconds() * 1000

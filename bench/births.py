@@ -1,0 +1,70 @@
+"""How long three hundred workers take to be there, and to be gone."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+
+from bench import node
+from bench.figure import REPEATS, Figure
+
+WORKERS = 300
+
+
+def measure(folder: Path, scale: float) -> list[Figure]:
+    """From the start of the node to its last ready worker; from SIGTERM to its exit."""
+    workers = max(10, int(WORKERS * scale))
+    births, ends = [], []
+    for turn in range(REPEATS):
+        place = folder / f"births{turn}"
+        place.mkdir()
+        born_s, ended_s = _live_once(place, workers)
+        births.append(born_s)
+        ends.append(ended_s)
+    return [
+        Figure(
+            name=f"{workers} workers born",
+            value=statistics.median(births),
+            unit="s",
+            floor=2,
+            at_most=True,
+        ),
+        Figure(
+            name=f"{workers} workers ended",
+            value=statistics.median(ends),
+            unit="s",
+            floor=5,
+            at_most=True,
+        ),
+    ]
+
+
+def _live_once(place: Path, workers: int) -> tuple[float, float]:
+    node.fill(place, 0)
+    with node.running(place, workers=workers) as process:
+        born_s = _all_ready_s(place, workers)
+        began = time.perf_counter()
+        process.terminate()
+        process.wait(60)
+        ended_s = time.perf_counter() - began
+    died = [line["exit"] for line in node.events(place, "worker.exited")]
+    if died != ["exited with code 0"] * workers:
+        raise RuntimeError(f"not every worker was born once and left in order: {died}")
+    return born_s, ended_s
+
+
+def _all_ready_s(place: Path, workers: int) -> float:
+    """Wait for the record of every worker; return the seconds from the node's to the last one."""
+    db = node.done(place)
+    deadline = time.monotonic() + 60
+    while (count := db.execute("SELECT count(*) FROM workers").fetchone()[0]) < workers:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{count} workers were born, not {workers}")
+        time.sleep(0.05)
+    last, first = db.execute(
+        "SELECT max(w.started_at), n.started_at FROM workers w JOIN nodes n USING (node_id)"
+    ).fetchone()
+    db.close()
+    seconds: float = (last - first) / 1_000_000
+    return seconds

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from supervisor.model.retry import RetryPolicy, backoff_s
 from supervisor.model.states import REQUEUE_REASONS, Reason, State
@@ -111,13 +112,17 @@ def canceled(*, forced: bool = False, detail: str | None = None) -> Outcome:
     )
 
 
-def crashed(how: str) -> Outcome:
-    """The process died without a report: `how` names the signal or exit code."""
+def crashed(how: str, reason: Reason = Reason.CRASHED, *, traceback: str | None = None) -> Outcome:
+    """The process died without a report: `how` tells the cause (see model.crash).
+
+    `traceback` is what the interpreter itself wrote at a native crash.
+    """
     return Outcome(
         state=State.FAILED,
-        reason=Reason.CRASHED,
+        reason=reason,
         error_type="WorkerCrashed",
         error=how,
+        traceback=None if traceback is None else cut(traceback, TRACEBACK_MAX),
         proof="exited",
         crashed=True,
         effects_unknown=True,
@@ -250,12 +255,17 @@ def _succeed(facts: TaskFacts, outcome: Outcome) -> Settlement:
     note = outcome.detail
     if facts.mark is not None:
         note = f"{facts.mark.kind} by {facts.mark.by} came too late: the body had returned"
+    return replace(succeeded(facts.retry_count, facts.crash_count), note=note)
+
+
+@lru_cache(maxsize=128)
+def succeeded(retry_count: int, crash_count: int) -> Settlement:
+    """Return what becomes of a task whose body returned, when there is nothing to remark on it."""
     return Settlement(
         path=(State.RUNNING, State.SUCCESS),
-        reason=outcome.reason,
-        note=note,
-        retry_count=facts.retry_count,
-        crash_count=facts.crash_count,
+        reason=Reason.RETURNED,
+        retry_count=retry_count,
+        crash_count=crash_count,
     )
 
 

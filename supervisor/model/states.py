@@ -60,6 +60,10 @@ class Reason(StrEnum):
     RESULT_INVALID = "result_invalid"
     RESULT_TOO_LARGE = "result_too_large"
     CRASHED = "crashed"
+    OOM_KILLED = "oom_killed"
+    KILLED_BY_SIGNAL = "killed_by_signal"
+    NATIVE_CRASH = "native_crash"
+    EXITED = "exited"
     MEMORY = "memory"
     SOFT_TIMEOUT = "soft_timeout"
     TIMEOUT = "timeout"
@@ -79,6 +83,17 @@ class Reason(StrEnum):
 
 #: Endings that say nothing about the task itself: it goes back to PENDING and no retry is used.
 REQUEUE_REASONS = frozenset({Reason.NEVER_STARTED, Reason.SHUTDOWN, Reason.PREEMPTED})
+
+#: How a worker may die under its attempt; the plain one is for a death whose status was lost.
+CRASH_REASONS = frozenset(
+    {
+        Reason.CRASHED,
+        Reason.OOM_KILLED,
+        Reason.KILLED_BY_SIGNAL,
+        Reason.NATIVE_CRASH,
+        Reason.EXITED,
+    }
+)
 
 
 def is_legal(from_state: State, to_state: State) -> bool:

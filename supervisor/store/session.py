@@ -19,13 +19,14 @@ from sqlalchemy.sql.base import Executable
 
 from supervisor.store.schema import from_micros, to_micros
 
-#: More ids than this are read in several statements (SQLite's oldest limit is 999 parameters).
-IDS_MAX = 512
+#: What needs more parameters goes in several statements (SQLite's oldest limit is 999).
+PARAMETERS_MAX = 512
 #: Rows inserted by one statement: with at most 20 columns each, far from the limit of parameters.
 ROWS_MAX = 64
 
-#: Other databases read `/* INDEXED BY name */` as a comment; SQLite's planner needs the words.
-_HINT = re.compile(r"/\* (INDEXED BY \w+) \*/")
+#: Other databases read these as comments; SQLite's planner needs the words: an index to use, or
+#: a plus before a column whose indexes it must not use.
+_HINT = re.compile(r"/\* (INDEXED BY \w+|\+) \*/")
 
 
 def hinted(sql: str, dialect: Dialect) -> str:
@@ -123,14 +124,22 @@ class Session:
         return self._cursor.execute(self._statements.sql(build), parameters).fetchone()
 
     def rows_of(self, build: BuildSized, wanted: Iterable[str]) -> list[Any]:
-        """Run a query over any number of ids: sizes are powers of two, so that few are compiled."""
-        unique = list(dict.fromkeys(wanted))
+        """Run a statement over any number of ids."""
+        return self.rows_for(build, [(one,) for one in dict.fromkeys(wanted)])
+
+    def rows_for(self, build: BuildSized, given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Run a statement over any number of rows of parameters and return what it returns.
+
+        Sizes are powers of two, so that few are compiled: the last row is given again to fill one.
+        """
         found: list[Any] = []
-        for start in range(0, len(unique), IDS_MAX):
-            chunk = unique[start : start + IDS_MAX]
+        most = 1 << (PARAMETERS_MAX // len(given[0])).bit_length() - 1 if given else 1
+        for start in range(0, len(given), most):
+            chunk = list(given[start : start + most])
             size = 1 << (len(chunk) - 1).bit_length()
             chunk += chunk[-1:] * (size - len(chunk))
-            found += self._cursor.execute(self._statements.sized(build, size), chunk).fetchall()
+            sql = self._statements.sized(build, size)
+            found += self._cursor.execute(sql, list(chain.from_iterable(chunk))).fetchall()
         return found
 
     def write(self, build: Build, *parameters: Any) -> int:

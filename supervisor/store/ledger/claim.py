@@ -40,7 +40,7 @@ def claim(
     if not chosen:
         return []
     require_legal(State.PENDING, State.RUNNING)
-    rows = {row[0]: row for row in session.rows_of(_select_claimed, chosen)}
+    rows = {row[0]: row for row in session.rows_of(_claim_rows, chosen)}
     claims = [
         _claim_of(session, rows[task_id], owner, now)
         for task_id, owner in zip(chosen, owners, strict=False)
@@ -94,7 +94,7 @@ def _due(session: Session, levels: list[Level], limit: int, now: datetime) -> li
 
 
 def _claim_of(session: Session, row: Any, owner: Owner, now: datetime) -> Claim:
-    attempt = row[10] + 1
+    attempt = row[10]
     return Claim(
         task_id=row[0],
         attempt=attempt,
@@ -131,7 +131,6 @@ def _write(
     session: Session, claims: list[Claim], owners: Sequence[Owner], node_id: str, now: datetime
 ) -> None:
     at = session.encode(now)
-    session.write_many(_update_claimed, [(claim.attempt, claim.task_id) for claim in claims])
     session.write_many(
         _insert_attempt,
         [
@@ -154,7 +153,7 @@ def _write(
             for claim in claims
         ],
     )
-    session.write_many(delete_events, [(claim.task_id,) for claim in claims])
+    session.rows_of(delete_events, (claim.task_id for claim in claims))
 
 
 def started(session: Session, starts: Sequence[Started]) -> None:
@@ -239,10 +238,13 @@ def _select_first_due() -> Ordered:
     )
 
 
-def _select_claimed(size: int) -> Ordered:
+def _claim_rows(size: int) -> Ordered:
     column = tasks.c
     return ordered(
-        select(
+        update(tasks)
+        .values(state=text("'RUNNING'"), reason=text("'claimed'"), attempt=text("attempt + 1"))
+        .where(column.task_id.in_(ids(size)), text("/* + */state = 'PENDING'"))
+        .returning(
             column.task_id,
             column.type,
             column.queue,
@@ -258,7 +260,7 @@ def _select_claimed(size: int) -> Ordered:
             column.dedup_key,
             column.params,
             column.tags,
-        ).where(column.task_id.in_(ids(size))),
+        ),
         *id_names(size),
     )
 
@@ -270,16 +272,6 @@ def _select_checkpoint() -> Ordered:
         .order_by(checkpoints.c.attempt.desc())
         .limit(literal_column("1"))
         .offset(literal_column("0")),
-        "the_task",
-    )
-
-
-def _update_claimed() -> Ordered:
-    return ordered(
-        update(tasks)
-        .values(state=text("'RUNNING'"), reason=text("'claimed'"), attempt=bindparam("the_attempt"))
-        .where(tasks.c.task_id == bindparam("the_task"), text("state = 'PENDING'")),
-        "the_attempt",
         "the_task",
     )
 
@@ -297,9 +289,9 @@ def _insert_attempt() -> Ordered:
     )
 
 
-def delete_events() -> Ordered:
-    """Return the statement that takes back what announces a task."""
-    return ordered(delete(outbox).where(outbox.c.task_id == bindparam("the_task")), "the_task")
+def delete_events(size: int) -> Ordered:
+    """Return the statement that takes back what announces these tasks."""
+    return ordered(delete(outbox).where(outbox.c.task_id.in_(ids(size))), *id_names(size))
 
 
 def _update_started() -> Ordered:

@@ -103,7 +103,7 @@ def _cancel_one(session: Session, row: _Row, act: Act) -> Acted:
     at = session.encode(act.now)
     _move(session, row, act, State.CANCELED, Reason.CANCELED)
     session.write(_update_canceled, at, row.task_id)
-    session.write(delete_events, row.task_id)
+    session.rows_of(delete_events, [row.task_id])
     return Acted(task_id=row.task_id, answer=Answer.CANCELED, state=row.state)
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+import msgspec
+
 from supervisor.model.retry import RetryPolicy, backoff_s
 from supervisor.model.states import REQUEUE_REASONS, Reason, State
 
@@ -23,8 +25,7 @@ TRACEBACK_MAX = 64 * 1024
 LATE_RESULT_MAX = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What was seen of an attempt's end. Text only: no object of the task crosses over.
 
     `result_json` is set for what a body returned. `proof` names how its end is known:
@@ -167,8 +168,7 @@ class StopMark:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFacts:
+class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What `settle` must know of the task's row at the moment of the ending."""
 
     retry_count: int

@@ -1,12 +1,15 @@
 """The values that cross the seam between the node or a client and the store's ledger.
 
 Pure data: the ledger returns and takes these, the arbiter and the tests need nothing else of it.
+What is made for every task is a msgspec.Struct: a frozen dataclass costs ten times as much to make.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from supervisor.model.outcome import Outcome, StopMark
 from supervisor.model.retry import RetryPolicy
@@ -47,8 +50,7 @@ class NodeRecord:
     ended_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """A free place on a worker, offered to a claim."""
 
     worker_id: str
@@ -56,8 +58,7 @@ class Owner:
     start_ticks: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A task that is now RUNNING under this attempt and ours to run.
 
     Limits are as the spec gave them; None means the node resolves type > queue > settings.
@@ -83,8 +84,7 @@ class Claim:
     tags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class Started(msgspec.Struct, frozen=True, kw_only=True):
     """The attempt's first line has run; `timeout` and `soft_timeout` are the effective limits."""
 
     task_id: str
@@ -94,15 +94,13 @@ class Started:
     soft_timeout: float
 
 
-@dataclass(frozen=True, slots=True)
-class ChildSpec:
+class ChildSpec(msgspec.Struct, frozen=True):
     """A task submitted by a task: the raw spec, already parsed once on the worker's side."""
 
     raw_json: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt's end as the node saw it; `policy` is the task's effective retry policy.
 
     `usage` holds numbers for people (max_rss_bytes, cpu_s, leaked_fds …). `log_tail` is kept for
@@ -115,7 +113,7 @@ class Ending:
     policy: RetryPolicy
     started_at: datetime | None = None
     ended_at: datetime
-    usage: dict[str, float] = field(default_factory=dict)
+    usage: dict[str, float] = {}  # each gets its own
     log_tail: str | None = None
     type: str = ""
     children: tuple[ChildSpec, ...] = ()

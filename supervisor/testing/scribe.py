@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from supervisor.model.outcome import Settlement, StopMark, TaskFacts, settle
 from supervisor.model.record import Claim, Ending, Mark, Owner

@@ -13,9 +13,10 @@ import json
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from supervisor.errors import Interruption
 from supervisor.model.outcome import ERROR_TEXT_MAX, TRACEBACK_MAX, cut
@@ -36,8 +37,7 @@ _OURS = str(Path(__file__).parent)
 _STANDARD_LIBRARY = str(Path(traceback.__file__).parent)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BodyEnd:
+class BodyEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a body ended, as text. `how` is one of the words of wire.Finished."""
 
     how: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from ledger_scene import NODE, POLICY, START, Scene
+from msgspec.structs import replace
 
 from supervisor.model import outcome as ended
 from supervisor.model.outcome import Settlement

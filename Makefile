@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 120
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench soak lock clean
+.PHONY: help demo test check format bench soak lock clean system-packages
 
 help:  ## Show the targets.
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +32,12 @@ $(READY): pyproject.toml $(VENV)/.locked
 demo: $(READY)  ## Show it at work on a throw-away store; ARGS are those of `supervisor demo`.
 	@$(BIN)/supervisor demo $(ARGS)
 
-test: $(READY)  ## Run the tests; ARGS are those of pytest. With CI=true a skip is a failure.
+test: $(READY) system-packages  ## Run the tests; ARGS are those of pytest. With CI=true a skip is a failure.
 	@$(BIN)/python -m pytest -q --timeout=$(TEST_TIMEOUT) $(if $(filter true,$(CI)),-p tools.pytest_no_skip) $(ARGS)
+
+# What the tests need beside Python; done in no time when all of it is there.
+system-packages:
+	@tools/install_system_packages
 
 check: $(READY)  ## Lint, format, types, layers, and generated pages in step.
 	@$(BIN)/ruff check .

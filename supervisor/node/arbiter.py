@@ -79,7 +79,7 @@ class Arbiter:
 
     def turn(self, now: float) -> float:
         """Do one turn and return the seconds until the next is wanted at the latest."""
-        self.floor.anchor()
+        self._step(self._mind_the_clock, now)
         self._step(self._mind_the_gap, now)
         self._step(self._listen, now)
         self._step(self._watching.probe, now)
@@ -101,6 +101,9 @@ class Arbiter:
         except Exception as exc:
             self.floor.metrics.inc("loop_errors_total")
             emit("loop.failed", step=step.__qualname__, error=repr(exc), exc_info=True)
+
+    def _mind_the_clock(self, _now: float) -> None:
+        self._watching.restamp(self.floor.anchor())
 
     def _mind_the_gap(self, now: float) -> None:
         if self._last_turn is None:

@@ -156,7 +156,7 @@ class Floor:
     _mono: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.anchor()
+        self._wall, self._mono = self.clock.now(), self.clock.mono()
 
     def attempts(self) -> Iterator[tuple[Slot, Attempt]]:
         """Yield every attempt with its worker."""
@@ -202,9 +202,12 @@ class Floor:
             self.queues |= new
             self.metrics.allow("queue", new)
 
-    def anchor(self) -> None:
-        """Read both clocks together, once a turn, for `wall`."""
-        self._wall, self._mono = self.clock.now(), self.clock.mono()
+    def anchor(self) -> float:
+        """Read both clocks together, once a turn, for `wall`; return by how much one was set."""
+        wall, mono = self.clock.now(), self.clock.mono()
+        stepped_s = (wall - self._wall).total_seconds() - (mono - self._mono)
+        self._wall, self._mono = wall, mono
+        return stepped_s
 
     def wall(self, mono: float) -> datetime:
         """Return the wall-clock time of a monotonic moment."""

@@ -24,6 +24,8 @@ LOOK_EVERY_S = 0.02
 EXAMINE_EVERY_S = 1.0
 #: An attempt that runs longer than this is written as started; shorter ones with their ending.
 BEGIN_AFTER_S = 0.1
+#: Both clocks drift apart by less between two turns; more is a wall clock that was set.
+STEP_S = 1.0
 
 
 class Watching:
@@ -51,6 +53,14 @@ class Watching:
             if attempt.started_at is not None:
                 floor.note(attempt, "deadlines_moved", note)
         emit("loop.lagged", gap_s=round(gap_s, 2))
+
+    def restamp(self, stepped_s: float) -> None:
+        """Tell the times of what runs by a wall clock that was set, so that all shown agree."""
+        if abs(stepped_s) <= STEP_S:
+            return
+        for _, attempt in self._floor.attempts():
+            attempt.begin_noted = False
+        emit("clock.stepped", step_s=round(stepped_s, 1))
 
     def probe(self, now: float) -> None:
         """Look at every worker that holds an attempt, if it is time."""

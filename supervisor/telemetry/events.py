@@ -51,6 +51,10 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             _event(_I, "settings.reloaded", "New settings are in force.", "changed"),
             _event(_E, "settings.refused", "New settings were wrong; the old ones hold.", "error"),
             _event(_W, "loop.lagged", "The loop was late; deadlines were moved by it.", "gap_s"),
+            _event(
+                _W, "clock.stepped",
+                "The wall clock was set (or the host slept); no limit depends on it.", "step_s",
+            ),
             _event(_E, "loop.failed", "One step of the loop raised.", "step", "error"),
             # The app
             _event(
@@ -80,6 +84,12 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             _event(
                 _E, "worker.garbled", "A worker sent what is no message; it is ended.",
                 "worker_id", "pid", "error",
+            ),
+            _event(
+                _W, "oom.unexplained",
+                "The kernel's OOM killer ended processes of the node's control group that were no "
+                "workers: children of tasks, most likely.",
+                "kills",
             ),
             _event(_E, "spawn.failed", "A worker could not be born.", "error"),
             _event(

@@ -1,0 +1,169 @@
+"""The wall clock of a node is set while tasks run: an hour ahead, then an hour back.
+
+It is set by libfaketime, preloaded into the node and all it starts; the machine's clock is not
+touched. Three things make that work (Debian's 0.9.10, Python 3.11):
+
+* `FAKETIME_DONT_FAKE_MONOTONIC`: CPython waits for locks with sem_clockwait(CLOCK_MONOTONIC), which
+  the library does not know. With a fake monotonic clock each such wait has a deadline an hour away,
+  and the scribe stands still. A host whose clock is set keeps its monotonic clock, too.
+* `time.sleep` by select (a `sitecustomize`): the library moves the deadline of an absolute
+  clock_nanosleep even on the monotonic clock that it was told to leave alone, so that every sleep
+  fails with EINVAL. Later releases leave it alone.
+* `FAKETIME_WAIT_MS`: pthread_cond_timedwait gets a deadline by a monotonic clock that is fake all
+  the same, and that is how CPython waits for the GIL, and for nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from harness import PENDING, RUNNING, SUCCESS, TIMEOUT, NodeUnderTest, Start, begun, ran_s
+
+from supervisor.client import Client, Handle
+from supervisor.clock import SystemClock
+from supervisor.model.spec import TaskSpec
+from supervisor.model.states import State
+
+LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+pytestmark = pytest.mark.skipif(LIBRARY is None, reason="needs the Debian package faketime")
+
+SLEEP = "import select, time\ntime.sleep = lambda s: select.select([], [], [], s) and None\n"
+HOUR_S = 3600.0
+RETURNED = (RUNNING, SUCCESS, "node", "returned")
+
+
+class WallClock(SystemClock):
+    """The wall clock of a node and of those who talk to it: that of the machine plus an offset."""
+
+    def __init__(self, node: NodeUnderTest) -> None:
+        self._node = node
+        self._file = node.root / "offset"
+        self.offset_s = 0.0
+        self.set(0.0)
+        site = node.root / "site"
+        site.mkdir()
+        (site / "sitecustomize.py").write_text(SLEEP)
+        node.env |= {
+            "LD_PRELOAD": str(LIBRARY),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_WAIT_MS": "1",
+            "PYTHONPATH": f"{site}:{node.env['PYTHONPATH']}",
+        }
+        self.client = Client(node.app.settings, self)
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.offset_s)
+
+    def set(self, offset_s: float) -> None:
+        """Set it so far from the machine's, for every process at once."""
+        draft = self._file.with_suffix(".new")
+        draft.write_text(f"{offset_s:+.0f}\n")
+        os.replace(draft, self._file)
+        self.offset_s = offset_s
+
+    def submit(self, type: str, **spec: object) -> Handle:
+        """Submit by this clock."""
+        return self.client.submit([TaskSpec(type=type, **spec)])[0]  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self.client.close()
+
+
+@pytest.fixture
+def clocked(start_node: Start) -> Iterator[tuple[NodeUnderTest, WallClock]]:
+    """A node with short limits whose wall clock can be set."""
+    node = start_node(run=False, workers=6, heartbeat_interval=0.3, heartbeat_misses=3)
+    wall = WallClock(node)
+    node.start()
+    yield node, wall
+    wall.close()
+
+
+BUNCH = (3.0, 3.5, 4.0)  # hard limits of bodies that need 2 s, the soft ones half a second less
+
+
+def begin_bunch(node: NodeUnderTest, wall: WallClock) -> list[Handle]:
+    """Start tasks whose limits of a few seconds run while the clock is set."""
+    made = [
+        wall.submit("slow_but_sure", timeout=limit, soft_timeout=limit - 0.5) for limit in BUNCH
+    ]
+    for handle in made:
+        node.started(handle)
+    return made
+
+
+def retried(node: NodeUnderTest, wall: WallClock, name: str) -> Handle:
+    """Submit a task that fails once."""
+    return wall.submit("flaky", params_json=f'{{"path": "{node.root / name}"}}')
+
+
+def nobody_paid(node: NodeUnderTest, handles: list[Handle]) -> None:
+    for handle in handles:
+        assert handle.wait(10).state is State.SUCCESS
+        assert node.moves(handle.task_id) == [*begun(), RETURNED]
+        assert node.endings(handle.task_id) == [(SUCCESS, "returned", "reported", False)]
+        assert node.notes(handle.task_id) == []
+        (attempt,) = node.attempts(handle.task_id)
+        assert 1.9 < ran_s(attempt) < 3.0
+
+
+def test_set_an_hour_ahead_and_back(clocked: tuple[NodeUnderTest, WallClock]) -> None:
+    """No limit, heartbeat or retry notices; what was put off to a time begins at that time, once.
+
+    A task with a limit of an hour is alive after it; one that is stuck ends when it should.
+    """
+    node, wall = clocked
+    hour = wall.submit("prints", params_json='{"kind": "child", "then": "wait"}', timeout=HOUR_S)
+    node.started(hour)
+    soon = wall.submit("ok", run_after=wall.now() + timedelta(minutes=30))
+    late = wall.submit("ok", run_after=wall.now() + timedelta(minutes=90))
+    for offset_s in (HOUR_S, -HOUR_S):
+        running = begin_bunch(node, wall)
+        stuck = wall.submit("nap")
+        node.started(stuck)
+        wall.set(offset_s)
+        again = retried(node, wall, f"flaky{offset_s:+.0f}")
+        assert stuck.wait(15).state is State.TIMEOUT
+        assert 1.5 <= ran_s(node.attempts(stuck.task_id)[0]) < 1.5 + 4 + 1
+        assert node.endings(stuck.task_id) == [(TIMEOUT, "timeout", "exited", True)]
+        nobody_paid(node, running)
+        assert (again.wait(5).retry_count, again.view().attempt) == (1, 2)
+        assert soon.wait(1).state is State.SUCCESS
+        assert node.get("/healthz")[0] == node.get("/readyz")[0] == 200
+        shown = node.cli("logs", hour.task_id)
+        assert ("from a child" in shown.stdout, shown.stderr) == (True, "")
+    assert node.moves(soon.task_id) == [*begun(), RETURNED]
+    assert (str(late.state()), late.view().attempt) == (PENDING, 0)
+    assert node.notes(hour.task_id) == []
+    assert [event["step_s"] for event in node.events("clock.stepped")] == [HOUR_S, -2 * HOUR_S]
+    assert [event["verdict"] for event in node.events("worker.killed")] == ["timeout"] * 2
+    for name in ("loop.lagged", "loop.failed", "verdict.held"):
+        assert node.events(name) == []
+
+    figures = node.metrics()
+    spans = [
+        value
+        for (name, _), value in figures.items()
+        if name.endswith(("_seconds_sum", "_age_seconds"))
+    ]
+    assert min(spans) >= 0
+    (ran,) = [
+        value
+        for (name, labels), value in figures.items()
+        if name == "supervisor_running_duration_seconds_sum"
+        and dict(labels) == {"type": "slow_but_sure", "outcome": "success"}
+    ]
+    assert 6 * 1.9 < ran < 6 * 3.0
+
+    began = time.monotonic()
+    wall.client.cancel(hour.task_id, by="anna", reason="an hour is long")
+    assert hour.wait(5).state is State.CANCELED
+    assert time.monotonic() - began < 3
+    assert "ran -" not in node.cli("show", hour.task_id).stdout

@@ -40,7 +40,7 @@ from supervisor.errors import (
 )
 from supervisor.worker import tree, wire
 from supervisor.worker.body import BodyEnd, run_body
-from supervisor.worker.surroundings import Left, Surroundings, attach_output, detach_input
+from supervisor.worker.surroundings import NOTHING, Left, Surroundings, attach_output, detach_input
 from supervisor.worker.vitals import Vitals
 
 if TYPE_CHECKING:
@@ -179,16 +179,16 @@ class Worker:
         self._finished += 1
         finished = mono_ns()
         cpu_s = time.process_time() - cpu
-        left, output_end = self._clean_up()
+        left, output_end = self._clean_up((finished - started) / 1e9)
         self._say(self._report(assign, end, (started, finished, output_end), cpu_s, left))
 
-    def _clean_up(self) -> tuple[Left, int]:
+    def _clean_up(self, ran_s: float) -> tuple[Left, int]:
         """Put the process back in order; if that fails, the ending still counts and we leave."""
         try:
-            left = self._surroundings.restore()
+            left = self._surroundings.restore(ran_s)
         except BaseException as exc:
             self._spoiled = f"{type(exc).__name__}: {exc}"
-            left = Left(0, 0, 0)
+            left = NOTHING
         return left, os.fstat(self._output_fd).st_size
 
     def _report(

@@ -32,9 +32,13 @@ _WATCHED = (
     signal.SIGPIPE,
     INTERRUPT,
 )
+_WATCHED_NUMBERS = tuple(map(int, _WATCHED))
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 #: signal.getsignal without its round trip through an enum: this runs ten times per attempt.
-_handler_of = getattr(signal.getsignal, "__wrapped__", signal.getsignal)
+_handler_of = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)
+#: What is left behind is counted after attempts that ran this long, and after every so many others:
+#: it takes longer than many a body.
+COUNT_AFTER_S, COUNT_EVERY = 0.05, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,9 @@ class Left:
     killed_children: int
     fds: int
     threads: int
+
+
+NOTHING = Left(0, 0, 0)
 
 
 class Surroundings:
@@ -58,12 +65,13 @@ class Surroundings:
         self._cwd = os.getcwd()  # noqa: PTH109 - on the hot path
         self._umask = os.umask(0o077)
         os.umask(self._umask)
-        self._handlers = {number: _handler_of(number) for number in _WATCHED}
+        self._handlers = {number: _handler_of(number) for number in _WATCHED_NUMBERS}
         self._threads = threading.active_count()
         self._fds = _open_fds()
+        self._uncounted = 0
 
-    def restore(self) -> Left:
-        """Put everything back and say what was left behind."""
+    def restore(self, ran_s: float) -> Left:
+        """Put everything back after a body that ran that long, and say what was left behind."""
         killed = 0
         if tree.has_children():
             killed = tree.kill_descendants(self._pid)
@@ -71,13 +79,21 @@ class Surroundings:
         self._restore_signals()
         self._restore_output()
         os.umask(self._umask)
-        with suppress(FileNotFoundError):
-            if os.getcwd() == self._cwd:  # noqa: PTH109
-                self._empty_temp_dir()
-                return self._left(killed)
-        os.chdir(self._cwd)
-        self._empty_temp_dir()
+        self._restore_place()
+        self._uncounted += 1
+        if not killed and ran_s < COUNT_AFTER_S and self._uncounted < COUNT_EVERY:
+            return NOTHING
+        self._uncounted = 0
         return self._left(killed)
+
+    def _restore_place(self) -> None:
+        try:
+            moved = os.getcwd() != self._cwd  # noqa: PTH109
+        except FileNotFoundError:
+            moved = True
+        if moved:
+            os.chdir(self._cwd)
+        self._empty_temp_dir()
 
     def _left(self, killed: int) -> Left:
         before, self._fds = self._fds, _open_fds()

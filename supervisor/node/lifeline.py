@@ -22,6 +22,9 @@ from supervisor.worker.vitals import Vitals
 
 #: Output kept beyond the reported tail before its memory is given back.
 OUTPUT_SLACK_BYTES = 1024 * 1024
+#: faulthandler writes up to 100 frames of each of up to 100 threads.
+FATAL_DUMP_BYTES = 64 * 1024
+_FATAL = "Fatal Python error: "
 
 
 class Lifeline:
@@ -136,6 +139,17 @@ class Lifeline:
         text = os.pread(self._output_fd, max(0, end - begin), begin).decode("utf-8", "replace")
         cut = begin - start
         return (f"[… {cut} bytes of earlier output dropped …]\n" if cut > 0 else "") + text
+
+    def fatal_dump(self) -> str:
+        """Return what the interpreter wrote last when a fatal signal ended it; empty if nothing.
+
+        Stacks that an autopsy asked for lie in the same memory, before it.
+        """
+        size = os.fstat(self._dump_fd).st_size
+        begin = max(0, size - FATAL_DUMP_BYTES)
+        text = os.pread(self._dump_fd, size - begin, begin).decode("utf-8", "replace")
+        _, mark, last = text.rpartition(_FATAL)
+        return mark + last
 
     def trim(self) -> None:
         """Send what is still to be sent, and give back output that is older than any tail."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from supervisor.model import outcome as ended
+from supervisor.model.crash import cause_of_death, is_native
 from supervisor.model.health import Code
 from supervisor.model.outcome import Outcome
 from supervisor.model.states import Reason, State
@@ -143,7 +144,10 @@ class Listening:
                 continue
             floor.begin(attempt, exit.last.started_ns, exit.last.output_start)
             usage = {"max_rss_bytes": float(exit.max_rss_bytes)}
-            floor.end(slot, attempt, self._outcome_of_death(slot, attempt, exit), usage=usage)
+            outcome = self._outcome_of_death(slot, attempt, exit)
+            if outcome.crashed:
+                floor.metrics.inc("crashes_total", reason=outcome.reason)
+            floor.end(slot, attempt, outcome, usage=usage)
         del floor.slots[slot.worker_id]
         floor.pool.forget(slot.worker_id)
         floor.pool.sweep_strangers()
@@ -161,9 +165,14 @@ class Listening:
                 return ended.canceled(forced=True, detail=f"{verdict.why}{phases}")
             state, reason = _KILLED[verdict.code]
             return ended.killed(state, reason, f"{verdict.why}{phases}", verdict=verdict.code)
-        if farewell is not None and self._floor.stopping is not None:
+        native = is_native(exit.status)
+        if farewell is not None and self._floor.stopping is not None and not native:
             return ended.shut_down(forced=True)
-        return ended.crashed(f"the worker {exit.how}")
+        told_to_go = farewell is not None and farewell.phase in (Phase.EXIT, Phase.KILL)
+        if (told_to_go and not native) or exit.garbled:
+            return ended.crashed(f"the worker was ended by the node: {exit.how}{phases}")
+        reason, how = cause_of_death(exit.status, exit.oom)
+        return ended.crashed(how, reason, traceback=exit.dump or None)
 
     def captured(self, slot: Slot | None, captured: port.Captured) -> None:
         """An autopsy is over."""

@@ -17,11 +17,13 @@ from pathlib import Path
 
 from supervisor.clock import Clock
 from supervisor.errors import WireBroken
+from supervisor.model.crash import is_native
 from supervisor.model.health import Host, Signs
 from supervisor.node import port, probe, process
 from supervisor.node.capture import Captures, Patient
 from supervisor.node.ear import Ear
 from supervisor.node.lifeline import Lifeline
+from supervisor.node.oom import OomWatch
 from supervisor.settings import Settings
 from supervisor.telemetry.events import emit
 from supervisor.worker import tree, wire
@@ -39,7 +41,7 @@ HOST_EVERY_S = 1.0
 
 @dataclass(slots=True)
 class _Worker:
-    """One worker process and what ties it to us."""
+    """One worker process and what ties it to us; `killed` once we have sent it SIGKILL."""
 
     worker_id: str
     asked_at: float
@@ -50,6 +52,7 @@ class _Worker:
     pidfd: int = -1
     ready: bool = False
     garbled: str = ""
+    killed: bool = False
 
 
 @dataclass(slots=True)
@@ -92,6 +95,7 @@ class ProcessPool:
         self._captures = Captures(Path(settings.autopsy_dir), clock, ear, self._events.append)
         self._host = Host()
         self._host_at = float("-inf")
+        self._oom = OomWatch()
 
     def boot(self, generation: int) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -276,7 +280,7 @@ class ProcessPool:
         except EOFError:
             self._ear.forget(worker.line.control.fileno())
         except WireBroken as exc:
-            worker.garbled = f"; the node ended it, since it sent an {exc}"
+            worker.garbled = f"the node ended it, since it sent an {exc}"
             emit("worker.garbled", worker_id=worker.worker_id, pid=worker.pid, error=str(exc))
             self.kill_tree(worker.worker_id)
 
@@ -290,14 +294,19 @@ class ProcessPool:
         self._ear.forget(worker.pidfd)
         os.close(worker.pidfd)
         worker.pidfd = -1
-        self._events.append(
-            port.Exited(
-                worker_id=worker.worker_id,
-                how=death.how + worker.garbled,
-                clean=death.clean,
-                last=worker.line.vitals.read(),
-                max_rss_bytes=death.max_rss_bytes,
-            )
+        self._events.append(self._exit_of(worker, death))
+
+    def _exit_of(self, worker: _Worker, death: process.Death) -> port.Exited:
+        """Put together what is known of an end, while the worker's line is still open."""
+        foreign = death.status.signal == signal.SIGKILL and not worker.killed
+        return port.Exited(
+            worker_id=worker.worker_id,
+            status=death.status,
+            last=worker.line.vitals.read(),
+            max_rss_bytes=death.max_rss_bytes,
+            garbled=worker.garbled,
+            oom=self._oom.explain(self._clock.mono()) if foreign else None,
+            dump=worker.line.fatal_dump() if is_native(death.status) else "",
         )
 
     def _overdue_births(self) -> None:
@@ -346,6 +355,8 @@ class ProcessPool:
         now = self._clock.mono()
         if now - self._host_at >= HOST_EVERY_S:
             self._host, self._host_at = probe.host(), now
+            if (kills := self._oom.look(now)) > 0:
+                emit("oom.unexplained", kills=kills)
         return self._host
 
     def capture(self, worker_id: str, facts: port.Facts, budget_s: float) -> None:
@@ -369,7 +380,10 @@ class ProcessPool:
 
     def kill_tree(self, worker_id: str) -> int:
         worker = self._workers.get(worker_id)
-        return process.kill_worker_tree(worker.pid, worker.born) if worker is not None else 0
+        if worker is None:
+            return 0
+        worker.killed = True
+        return process.kill_worker_tree(worker.pid, worker.born)
 
     def output_tail(self, worker_id: str, start: int, end: int | None) -> str:
         worker = self._workers.get(worker_id)
@@ -392,6 +406,11 @@ class ProcessPool:
     def reconfigure(self, settings: Settings) -> None:
         """Use new settings for what is born from here on."""
         self._settings = settings
+
+    def shift(self, gap_s: float) -> None:
+        for asked in (*self._workers.values(), *self._nests):
+            asked.asked_at += gap_s
+        self._captures.shift(gap_s)
 
     def sweep_strangers(self) -> int:
         self._tools = [tool for tool in self._tools if tool.poll() is None]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from supervisor.model.crash import ExitStatus, OomEvidence
 from supervisor.model.health import Host, Signs
 from supervisor.model.outcome import Settlement
 from supervisor.model.record import Claim, Ending, Mark, Owner, Started, Submitted
@@ -72,13 +73,29 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """A worker was reaped: how it ended, and its last vital signs."""
+    """A worker was reaped: how it ended, and its last vital signs.
+
+    `garbled` says why the node itself ended it, if it did so for what the worker sent; `oom` is
+    what the kernel counted, at a SIGKILL; `dump` what the interpreter wrote at a native crash.
+    """
 
     worker_id: str
-    how: str
-    clean: bool
+    status: ExitStatus
     last: Reading
     max_rss_bytes: int
+    garbled: str = ""
+    oom: OomEvidence | None = None
+    dump: str = ""
+
+    @property
+    def how(self) -> str:
+        """The end in words."""
+        return f"{self.status}; {self.garbled}" if self.garbled else str(self.status)
+
+    @property
+    def clean(self) -> bool:
+        """Whether it left by itself and in order."""
+        return self.status.code == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +190,9 @@ class Pool(Protocol):
 
     def reconfigure(self, settings: Settings) -> None:
         """Use new settings from here on."""
+
+    def shift(self, gap_s: float) -> None:
+        """Move what births, imports and captures may take by a time in which nobody could look."""
 
     def sweep_strangers(self) -> int:
         """End and reap adopted processes that belong to no worker; return how many stay defunct."""

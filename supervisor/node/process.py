@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.errors import BootFailed, Refused
+from supervisor.model.crash import ExitStatus
 from supervisor.model.record import ProcessIdentity
 from supervisor.worker import tree, wire
 from supervisor.worker.presence import own_place
@@ -86,9 +87,13 @@ class StoreLock:
 class Death:
     """How a child ended."""
 
-    how: str
-    clean: bool
+    status: ExitStatus
     max_rss_bytes: int
+
+    @property
+    def clean(self) -> bool:
+        """Whether it left by itself and in order."""
+        return self.status.code == 0
 
 
 def reap(pid: int) -> Death | None:
@@ -96,21 +101,13 @@ def reap(pid: int) -> Death | None:
     try:
         got, status, usage = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:
-        return Death("vanished: somebody else reaped it", False, 0)
+        return Death(ExitStatus(), 0)
     if not got:
         return None
+    peak_bytes = usage.ru_maxrss * 1024
     if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        return Death(f"killed by signal {number} ({_name(number)})", False, usage.ru_maxrss * 1024)
-    code = os.WEXITSTATUS(status)
-    return Death(f"exited with code {code}", code == 0, usage.ru_maxrss * 1024)
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIGRTMIN+{number - signal.SIGRTMIN}"
+        return Death(ExitStatus(signal=os.WTERMSIG(status)), peak_bytes)
+    return Death(ExitStatus(code=os.WEXITSTATUS(status)), peak_bytes)
 
 
 def kill_worker_tree(pid: int, born: int | None) -> int:

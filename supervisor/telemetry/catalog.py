@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from supervisor.model.health import Code
+from supervisor.model.states import CRASH_REASONS
 
 PREFIX = "supervisor_"
 OTHER = "_other"
@@ -135,6 +136,13 @@ def _of_workers(verdicts: tuple[str, ...]) -> tuple[Metric, ...]:
             _labels(
                 reason=("recycled", "interrupted", "stopped", "boot_failed", "crashed", "killed")
             ),
+        ),
+        Metric(
+            "crashes_total",
+            COUNTER,
+            "",
+            "Attempts whose worker died under them, by how.",
+            _labels(reason=tuple(sorted(CRASH_REASONS))),
         ),
         Metric(
             "zombies",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from supervisor.model.crash import ExitStatus
 from supervisor.model.health import Host, Signs
 from supervisor.node import port
 from supervisor.settings import Settings
@@ -14,7 +16,7 @@ from supervisor.worker import wire
 from supervisor.worker.vitals import Reading
 
 NS_PER_S = 1_000_000_000
-_SIGKILLED, _SIGTERMED = "killed by signal 9 (SIGKILL)", "killed by signal 15 (SIGTERM)"
+_SIGKILLED, _SIGTERMED = ExitStatus(signal.SIGKILL), ExitStatus(signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +116,7 @@ class ScriptedPool:
         if now - puppet.started < script.runs_s:
             return False
         if script.dies:
-            self._exit(puppet, "killed by signal 11 (SIGSEGV)", clean=False)
+            self._exit(puppet, ExitStatus(signal.SIGSEGV))
             return False
         ended_at = puppet.started + script.runs_s
         self._finish(puppet, assign, ended_at, "raised" if script.raises else "returned", None)
@@ -140,12 +142,12 @@ class ScriptedPool:
 
     def _leave(self, puppet: _Puppet, why: str) -> None:
         self._events.append(port.Said(puppet.worker_id, wire.Leaving(why)))
-        self._exit(puppet, "exited with code 0", clean=True)
+        self._exit(puppet, ExitStatus(code=0))
 
-    def _exit(self, puppet: _Puppet, how: str, *, clean: bool) -> None:
+    def _exit(self, puppet: _Puppet, status: ExitStatus) -> None:
         last = self._reading(puppet)
         del self._puppets[puppet.worker_id]
-        self._events.append(port.Exited(puppet.worker_id, how, clean, last, 0))
+        self._events.append(port.Exited(puppet.worker_id, status, last, 0))
 
     def send(self, worker_id: str, message: wire.FromNode) -> bool:
         puppet = self._puppets.get(worker_id)
@@ -233,12 +235,12 @@ class ScriptedPool:
     def terminate(self, worker_id: str) -> None:
         self.calls.append(("terminate", worker_id))
         if (puppet := self._puppets.get(worker_id)) is not None:
-            self._exit(puppet, _SIGTERMED, clean=False)
+            self._exit(puppet, _SIGTERMED)
 
     def kill_tree(self, worker_id: str) -> int:
         self.calls.append(("kill", worker_id))
         if (puppet := self._puppets.get(worker_id)) is not None:
-            self._exit(puppet, _SIGKILLED, clean=False)
+            self._exit(puppet, _SIGKILLED)
         return 0
 
     def output_tail(self, worker_id: str, start: int, end: int | None) -> str:
@@ -255,6 +257,9 @@ class ScriptedPool:
 
     def reconfigure(self, settings: Settings) -> None:
         """Scripts stay as they are."""
+
+    def shift(self, gap_s: float) -> None:
+        self._captures = [(at + gap_s, captured) for at, captured in self._captures]
 
     def sweep_strangers(self) -> int:
         return 0

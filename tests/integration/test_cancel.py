@@ -146,7 +146,7 @@ def test_worker_dies_of_itself_after_the_request(node: NodeUnderTest) -> None:
     view = handle.wait(3)
     assert (view.state, view.attempt) == (State.CANCELED, 1)
     assert node.moves(handle.task_id) == [*begun(), STOPPED]
-    assert node.endings(handle.task_id) == [(CANCELED, "crashed", "exited", True)]
+    assert node.endings(handle.task_id) == [(CANCELED, "killed_by_signal", "exited", True)]
 
 
 def test_fifty_in_one_call(node: NodeUnderTest, tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from harness import (
 )
 
 from supervisor.model.states import State
+from supervisor.store import TaskView
 from supervisor.store.view import AttemptView
 
 RAISED = (FAILED, "raised", "reported", False)
@@ -218,45 +222,132 @@ def test_fork_that_returns_reports_once(node: NodeUnderTest) -> None:
 
 # -- crashes
 
-CRASHED = (FAILED, "crashed", "exited", True)
+UNSENT = "that the node did not send, sender unknown"
+#: how → (reason, what the error says, how the interpreter's own words begin)
+CRASHES = {
+    "kill": (
+        "killed_by_signal",
+        rf"the worker was killed by signal 9 \(SIGKILL\) {UNSENT}; oom_kill of .*did not rise.*",
+        None,
+    ),
+    "term": (
+        "killed_by_signal",
+        rf"the worker was killed by signal 15 \(SIGTERM\) {UNSENT}",
+        None,
+    ),
+    "exit": (
+        "exited",
+        (
+            r"the worker exited with code 7 in the middle of the attempt "
+            r"\(os._exit, or native code called exit\)"
+        ),
+        None,
+    ),
+    "abort": (
+        "native_crash",
+        r"the worker was killed by signal 6 \(SIGABRT\): native code called abort .*",
+        "Fatal Python error: Aborted\n",
+    ),
+    "null": (
+        "native_crash",
+        r"the worker was killed by signal 11 \(SIGSEGV\): native code used memory .*",
+        "Fatal Python error: Segmentation fault\n",
+    ),
+    "cpu": (
+        "killed_by_signal",
+        r"the worker was killed by signal 24 \(SIGXCPU\): it had used up its CPU time .*",
+        None,
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        ("kill", "killed by signal 9 (SIGKILL)"),
-        ("exit", "exited with code 7"),
-        ("abort", "killed by signal 6 (SIGABRT)"),
-        ("null", "killed by signal 11 (SIGSEGV)"),
-    ],
-)
-def test_crash_is_retried(node: NodeUnderTest, tmp_path: Path, how: str, words: str) -> None:
+@pytest.mark.parametrize("how", CRASHES)
+def test_crash_is_retried(node: NodeUnderTest, tmp_path: Path, how: str) -> None:
+    """Each with its own reason; the third kind of words is what faulthandler could still write."""
+    reason, words, dump = CRASHES[how]
+    counted = ("supervisor_crashes_total", (("reason", reason),))
+    before = node.metrics()[counted]
     view = node.run("crash", how=how, path=str(tmp_path / "marks"))
     assert (view.state, view.attempt, view.crash_count, view.result_json) == (
         State.SUCCESS, 2, 1, '"survived"',
     )  # fmt: skip
     assert node.moves(view.task_id) == [
-        *begun(), (RUNNING, FAILED, "node", "crashed"), RETRY, CLAIMED,
+        *begun(), (RUNNING, FAILED, "node", reason), RETRY, CLAIMED,
         (RUNNING, SUCCESS, "node", "returned"),
     ]  # fmt: skip
-    assert node.endings(view.task_id) == [CRASHED, RETURNED]
+    assert node.endings(view.task_id) == [(FAILED, reason, "exited", True), RETURNED]
     (first, _) = node.attempts(view.task_id)
-    assert (first.error_type, first.error) == ("WorkerCrashed", f"the worker {words}")
+    assert first.error_type == "WorkerCrashed"
+    assert re.fullmatch(words, first.error or ""), first.error
+    if dump is None:
+        assert first.traceback is None
+    else:
+        assert (first.traceback or "").startswith(dump)
+        assert "tasks_endings.py" in (first.traceback or "")
+    assert first.usage["max_rss_bytes"] > 2**20
     assert "last words" in (node.reader.log(view.task_id, 1) or "")
+    assert node.metrics()[counted] == before + 1
+    shown = node.cli("show", view.task_id).stdout
+    assert f"attempt 1  FAILED  {reason}" in shown
 
 
-def test_quarantine_after_three_crashes(node: NodeUnderTest) -> None:
-    view = node.run("crash", how="kill")
+@pytest.mark.parametrize("how", ["null", "exit"])
+def test_quarantine_after_three_crashes(node: NodeUnderTest, how: str) -> None:
+    """Crashes are counted apart from errors, and a rerun by a person starts the count anew."""
+    quarantined = ("supervisor_tasks_quarantined_total", (("type", "crash"),))
+    before = node.metrics()[quarantined]
+    reason = CRASHES[how][0]
+    view = node.run("crash", how=how)
     assert (view.state, view.reason, view.attempt, view.quarantined, view.crash_count) == (
-        State.FAILED, "crashed", 3, True, 3,
+        State.FAILED, reason, 3, True, 3,
     )  # fmt: skip
-    assert node.endings(view.task_id) == [CRASHED] * 3
+    assert node.endings(view.task_id) == [(FAILED, reason, "exited", True)] * 3
     history = node.app.history(view.task_id)
     assert history[-1].note == "quarantined after 3 crashes"
-    eventually(
-        lambda: node.metrics()[("supervisor_tasks_quarantined_total", (("type", "crash"),))] == 1,
-        3, "the quarantine is counted",
+    eventually(lambda: node.metrics()[quarantined] == before + 1, 3, "the quarantine is counted")
+    assert "quarantined: it has killed its worker 3 times" in node.cli("show", view.task_id).stdout
+
+    (answer,) = node.app.rerun([view.task_id], by="anna", reason="mended")
+    assert answer.answer == "rerun"
+    again = eventually(lambda: _ended_after(node, view.task_id, 3), 20)
+    assert (again.state, again.attempt, again.quarantined, again.crash_count) == (
+        State.FAILED, 6, True, 3,
     )  # fmt: skip
+
+
+def test_quarantine_by_kills_from_outside(node: NodeUnderTest) -> None:
+    """Whoever kills it: after three times it is not run again unasked."""
+    handle = node.submit("sleep", spec={"max_retries": 9})
+    for attempt in (1, 2, 3):
+        running = eventually(lambda n=attempt: _running(node, handle.task_id, n), 15)
+        os.kill(running.pid, signal.SIGKILL)
+    view = handle.wait(10)
+    assert (view.state, view.reason, view.attempt, view.quarantined, view.retry_count) == (
+        State.FAILED, "killed_by_signal", 3, True, 2,
+    )  # fmt: skip
+
+
+def test_errors_are_no_crashes(node: NodeUnderTest) -> None:
+    """MemoryError under RLIMIT_AS is an exception like any other; the worker lives on."""
+    view = node.run("runs_out_of_address_space")
+    assert (view.state, view.reason, view.error_type, view.crash_count, view.quarantined) == (
+        State.FAILED, "raised", "MemoryError", 0, False,
+    )  # fmt: skip
+    assert node.endings(view.task_id) == [RAISED] * 4
+
+
+def _running(node: NodeUnderTest, task_id: str, attempt: int) -> AttemptView | None:
+    attempts = node.attempts(task_id)
+    if not attempts:
+        return None
+    last = attempts[-1]
+    begun = last.attempt == attempt and last.started_at is not None and last.ended_at is None
+    return last if begun else None
+
+
+def _ended_after(node: NodeUnderTest, task_id: str, attempt: int) -> TaskView | None:
+    view = node.app.get(task_id).view()
+    return view if view.attempt > attempt and view.state is State.FAILED else None
 
 
 # -- the command line says the same

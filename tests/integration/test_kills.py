@@ -134,10 +134,10 @@ def test_worker_killed_from_outside(node: NodeUnderTest, tmp_path: Path) -> None
     view = handle.wait(15)
     assert (view.state, view.attempt, view.crash_count) == (State.SUCCESS, 2, 1)
     assert node.endings(handle.task_id) == [
-        (FAILED, "crashed", "exited", True), (SUCCESS, "returned", "reported", False),
+        (FAILED, "killed_by_signal", "exited", True), (SUCCESS, "returned", "reported", False),
     ]  # fmt: skip
     assert node.moves(handle.task_id) == [
-        *begun(), (RUNNING, FAILED, "node", "crashed"), (FAILED, PENDING, "node", "retry"),
+        *begun(), (RUNNING, FAILED, "node", "killed_by_signal"), (FAILED, PENDING, "node", "retry"),
         (PENDING, RUNNING, "node", "claimed"), (RUNNING, SUCCESS, "node", "returned"),
     ]  # fmt: skip
     eventually(lambda: len(node.worker_pids()) == 4, 5, "the dead worker was replaced")

@@ -120,4 +120,4 @@ def test_ending_of_a_crash_survives_a_lock(start_node: Start) -> None:
         eventually(lambda: node.events("worker.exited"), 3, "it is reaped meanwhile")
         time.sleep(0.5)
     assert handle.wait(5).state is State.FAILED
-    assert node.endings(handle.task_id) == [(FAILED, "crashed", "exited", True)]
+    assert node.endings(handle.task_id) == [(FAILED, "killed_by_signal", "exited", True)]

@@ -85,8 +85,8 @@ def test_gone_after_a_crash(node: NodeUnderTest, tmp_path: Path) -> None:
     eventually(lambda: (tmp_path / "kin.ready").exists())
     os.kill(node.attempts(handle.task_id)[0].pid, 9)
     view = handle.wait(5)
-    assert (view.state, view.reason) == (State.FAILED, "crashed")
-    assert node.endings(handle.task_id) == [(FAILED, "crashed", "exited", True)]
+    assert (view.state, view.reason) == (State.FAILED, "killed_by_signal")
+    assert node.endings(handle.task_id) == [(FAILED, "killed_by_signal", "exited", True)]
     none_lives(kin, 3)
 
 

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import random
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -449,6 +450,11 @@ def crash(ctx, how: str = "kill", path: str | None = None):
     match how:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "term":
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        case "cpu":
+            os.kill(os.getpid(), signal.SIGXCPU)
         case "exit":
             os._exit(7)
         case "abort":
@@ -456,6 +462,36 @@ def crash(ctx, how: str = "kill", path: str | None = None):
         case "null":
             ctypes.string_at(0)
     return "unhurt"
+
+
+def _eat() -> None:
+    kept = []
+    while True:
+        kept.append(b"x" * 2**22)
+
+
+@app.task(max_retries=0)
+def eats_memory(ctx):
+    _eat()
+
+
+@app.task(max_retries=0)
+def feeds_a_child(ctx):
+    child = multiprocessing.get_context("fork").Process(target=_eat)
+    child.start()
+    child.join()
+    return child.exitcode
+
+
+@app.task(max_retries=3)
+def runs_out_of_address_space(ctx):
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 64 * 2**20, before[1]))
+    try:
+        return len(bytearray(512 * 2**20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 @app.task(max_retries=0)

@@ -286,7 +286,7 @@ def test_a_task_that_kills_its_worker_is_quarantined() -> None:
     task = house.run("crashes")
     house.live(60)
     endings = [move for move in house.moves(task) if move[0] is State.RUNNING]
-    assert endings == [(State.RUNNING, State.FAILED, "crashed")] * 3
+    assert endings == [(State.RUNNING, State.FAILED, "native_crash")] * 3
     assert house.scribe.tasks[task].state is State.FAILED
 
 

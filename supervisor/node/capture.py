@@ -94,6 +94,12 @@ class Captures:
             self._waiting.remove(wanted)
             self._begin(wanted, facts_only=True)
 
+    def shift(self, gap_s: float) -> None:
+        """Move all deadlines by a time in which nobody could look."""
+        for wanted in (*self._waiting, *self._running):
+            wanted.deadline += gap_s
+            wanted.killed_at += gap_s
+
     def next_deadline(self) -> float | None:
         """Return the moment at which `turn` must be called again at the latest."""
         moments = [wanted.killed_at for wanted in self._running]

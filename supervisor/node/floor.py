@@ -81,6 +81,7 @@ class Attempt:
     def shift(self, gap_s: float) -> None:
         """Move its deadlines by a time in which nobody could look."""
         self.moved_s += gap_s
+        self.sent_at += gap_s
         self.mark_heard_at += gap_s
         if self.pulse is not None:
             self.pulse = self.pulse.shifted(gap_s)
@@ -162,6 +163,12 @@ class Floor:
         """Yield every attempt with its worker."""
         for slot in self.slots.values():
             for attempt in slot.attempts.values():
+                yield slot, attempt
+
+    def running(self) -> Iterator[tuple[Slot, Attempt]]:
+        """Yield every attempt in its body with its worker; none of those that wait behind one."""
+        for slot in self.slots.values():
+            if (attempt := slot.current) is not None:
                 yield slot, attempt
 
     def limits_of(self, claim: Claim) -> TaskLimits:

@@ -408,8 +408,10 @@ class ProcessPool:
         self._settings = settings
 
     def shift(self, gap_s: float) -> None:
-        for asked in (*self._workers.values(), *self._nests):
-            asked.asked_at += gap_s
+        for worker in self._workers.values():
+            worker.asked_at += gap_s
+        for nest in self._nests:
+            nest.asked_at += gap_s
         self._captures.shift(gap_s)
 
     def sweep_strangers(self) -> int:

@@ -44,10 +44,14 @@ class Watching:
             return
         floor = self._floor
         floor.last_gap_at = now
-        for slot, attempt in floor.attempts():
-            attempt.shift(gap_s)
+        floor.pool.shift(gap_s)
+        if floor.stopping is not None:
+            floor.stopping.since += gap_s
+        for slot in floor.slots.values():
             if slot.farewell is not None:
                 slot.farewell = slot.farewell.shifted(gap_s)
+        for _, attempt in floor.attempts():
+            attempt.shift(gap_s)
         note = f"the node's own loop stood still for {gap_s:.1f} s: all deadlines moved by it"
         for _, attempt in floor.attempts():
             if attempt.started_at is not None:
@@ -114,8 +118,8 @@ class Watching:
     def judge(self, now: float) -> None:
         """Give every looked-at attempt its verdict, and hand those that call for it on."""
         floor = self._floor
-        for slot, attempt in list(floor.attempts()):
-            if attempt.started_at is None or slot.doomed is not None:
+        for slot, attempt in list(floor.running()):
+            if slot.doomed is not None:
                 continue
             self._tell(slot, attempt, now)
             if not self._due or attempt.pulse is None:
@@ -149,6 +153,8 @@ class Watching:
 
     def mark(self, marks: tuple[Mark, ...], now: float) -> None:
         """Take in the stop wishes as the store has them."""
+        if not marks:
+            return
         wanted = {(mark.task_id, mark.attempt): mark.mark for mark in marks}
         for _, attempt in self._floor.attempts():
             mark = wanted.get((attempt.claim.task_id, attempt.claim.attempt))
@@ -183,8 +189,8 @@ class Watching:
     def next_deadline(self) -> float:
         """Return the moment at which some attempt may change its standing by time alone."""
         moments = [float("inf")]
-        for slot, attempt in self._floor.attempts():
-            if attempt.started_at is None or slot.doomed is not None:
+        for slot, attempt in self._floor.running():
+            if slot.doomed is not None:
                 continue
             limits = attempt.limits_at()
             moments.append(limits.timeout_at)

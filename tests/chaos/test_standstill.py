@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 
 import pytest
-from harness import NodeUnderTest, Start, eventually, ran_s
+from harness import CANCELED, SUCCESS, NodeUnderTest, Start, eventually, ran_s
 
 from supervisor.model.states import State
 
@@ -18,31 +21,93 @@ STILL_S = 8.0
 ROUNDS = 20
 
 
-def test_node_and_workers_stand_still(start_node: Start) -> None:
-    """As a suspended host does: 8 s over limits of 2–4 s cost nobody anything."""
-    node = start_node(workers=3, heartbeat_interval=0.3, heartbeat_misses=3)
-    eventually(lambda: len(node.worker_pids()) == 3, 10)
+@contextmanager
+def standing_still(pids: list[int], seconds: float) -> Iterator[None]:
+    """Stop these processes for so long, the first one first and last to go on."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    yield
+    time.sleep(seconds)
+    for pid in reversed(pids):
+        os.kill(pid, signal.SIGCONT)
+
+
+def whole(node: NodeUnderTest) -> list[int]:
+    return [node.pid, node.zygote_pid(), *node.worker_pids()]
+
+
+def said(path: Path) -> dict[str, float]:
+    """Return what a task wrote down: word → monotonic seconds."""
+    return {word: float(at) for word, at in (x.split() for x in path.read_text().splitlines())}
+
+
+def start_still(start_node: Start) -> NodeUnderTest:
+    node = start_node(
+        "tests.programs.tasks_still:app", workers=6, heartbeat_interval=0.3, heartbeat_misses=3
+    )
+    eventually(lambda: len(node.worker_pids()) == 6, 10)
+    return node
+
+
+def test_node_and_workers_stand_still(start_node: Start, tmp_path: Path) -> None:
+    """As a suspended host does: 8 s over limits of 2–4 s cost nobody anything.
+
+    Heartbeats may be away for 0.9 s and progress for 0.8 s here. A soft limit, a hard one and the
+    grace of a cancel that run meanwhile are 8 s later.
+    """
+    node = start_still(start_node)
     handles = [
         node.submit("slow_but_sure", spec={"timeout": limit, "soft_timeout": limit - 0.5})
         for limit in TIMEOUTS
     ]
-    for handle in handles:
+    limits = {"timeout": 4.0, "soft_timeout": 2.5}
+    warned = node.submit("told_of_its_limit", spec=limits, path=str(tmp_path / "warned"))
+    stuck = node.submit("stuck", spec={"timeout": 3.0})
+    canceled = node.submit("leaves_slowly", path=str(tmp_path / "canceled"))
+    everybody = [*handles, warned, stuck, canceled]
+    for handle in everybody:
         node.started(handle)
-    pids = [node.pid, node.zygote_pid(), *node.worker_pids()]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    time.sleep(STILL_S)
-    for pid in reversed(pids):
-        os.kill(pid, signal.SIGCONT)
+    canceled.cancel(by="anna", reason="just before the host sleeps")  # its grace is 1 s
+    eventually(lambda: "told" in (tmp_path / "canceled").read_text(), 3)
+    with standing_still(whole(node), STILL_S):
+        pass
+
     for handle in handles:
         view = handle.wait(10)
         assert (view.state, view.attempt, view.result_json) == (State.SUCCESS, 1, '"made it"')
-        assert "deadlines_moved" in node.notes(handle.task_id)
-        assert "verdict" not in node.notes(handle.task_id)
-        assert ran_s(node.attempts(handle.task_id)[0]) > STILL_S
+        assert node.notes(handle.task_id) == ["deadlines_moved"]
+        assert STILL_S < ran_s(node.attempts(handle.task_id)[0]) < STILL_S + 4
+    assert canceled.wait(5).state is State.CANCELED
+    assert node.endings(canceled.task_id) == [(CANCELED, "canceled", "reported", False)]
+    times = said(tmp_path / "canceled")
+    assert STILL_S < times["tidy"] - times["told"] < STILL_S + 2
+    assert (warned.wait(10).state, warned.view().reason) == (State.TIMEOUT, "soft_timeout")
+    times = said(tmp_path / "warned")
+    assert STILL_S + 2.4 < times["told"] - times["began"] < STILL_S + 3.9
+    assert (stuck.wait(10).state, stuck.view().reason) == (State.TIMEOUT, "timeout")
+    assert STILL_S + 2.9 < ran_s(node.attempts(stuck.task_id)[0]) < STILL_S + 3 + 4 + 1
+
     (gap,) = node.events("loop.lagged")
     assert STILL_S - 1 < gap["gap_s"] < STILL_S + 2
-    assert node.events("worker.killed") == []
+    assert [event["verdict"] for event in node.events("worker.killed")] == ["timeout"]
+    assert {e["reason"] for e in node.events("worker.exited")} == {"interrupted", "killed"}
+    for name in ("verdict.held", "clock.stepped", "restart.halted", "spawn.failed"):
+        assert node.events(name) == []
+    assert node.get("/healthz")[0] == node.get("/readyz")[0] == 200
+
+
+def test_node_alone_stands_still(start_node: Start) -> None:
+    """Its workers go on: what they finish meanwhile is taken as it was, and in its time."""
+    node = start_still(start_node)
+    handles = [node.submit("slow_but_sure", spec={"timeout": limit}) for limit in TIMEOUTS]
+    for handle in handles:
+        node.started(handle)
+    with standing_still([node.pid], STILL_S / 2):
+        pass
+    for handle in handles:
+        assert handle.wait(5).result_json == '"made it"'
+        assert node.endings(handle.task_id) == [(SUCCESS, "returned", "reported", False)]
+        assert 1.9 < ran_s(node.attempts(handle.task_id)[0]) < 3.0
     assert node.events("worker.exited") == []
 
 

@@ -186,7 +186,9 @@ class Arbiter:
         )
         if floor.endings:
             wait = min(wait, HOLD_S)
-        wished = any(attempt.mark is not None for _, attempt in floor.attempts())
-        if changing or wished or self._dispatching.holds_look_ahead():
+        if changing or self._dispatching.holds_look_ahead() or self._is_wished():
             wait = min(wait, pace.busy_s)
         return max(0.0, wait)
+
+    def _is_wished(self) -> bool:
+        return any(attempt.mark is not None for _, attempt in self.floor.attempts())

@@ -20,6 +20,8 @@ from supervisor.worker.wire import Assign
 
 #: An idle worker reads what it is handed within microseconds; one that does not is replaced.
 UNREAD_S = 1.0
+#: What waits is looked at this often: under load it is hundreds of attempts.
+CHECK_EVERY_S = 0.005
 #: Endings of short attempts wait at most this long for company.
 HOLD_S = 0.004
 #: Polls pause for this many times what one took, up to a limit: the bell is what counts.
@@ -37,7 +39,7 @@ class Dispatching:
         self._seq = 0
         self._outstanding = False
         self._hungry = True
-        self._polled_at = self._held_at = float("-inf")
+        self._polled_at = self._held_at = self._checked_at = float("-inf")
         self._due_at: datetime | None = None
         self._in_play: set[str] = set()
 
@@ -162,6 +164,9 @@ class Dispatching:
 
     def take_back_waiting(self, now: float) -> None:
         """Withdraw what waits too long behind another attempt, is canceled, or is not read."""
+        if now - self._checked_at < CHECK_EVERY_S:
+            return
+        self._checked_at = now
         for slot in self._floor.slots.values():
             waiting = [a for a in slot.attempts.values() if a.started_at is None]
             if not waiting or slot.farewell is not None:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -37,6 +35,7 @@ from supervisor.node.floor import Floor
 from supervisor.node.mending import dead_nodes
 from supervisor.node.pool import ProcessPool
 from supervisor.node.reporting import Health
+from supervisor.node.scratch import ScratchRoot
 from supervisor.node.scribe import StoreScribe
 from supervisor.queue.doorbell import Listener
 from supervisor.settings import Settings
@@ -105,9 +104,10 @@ class Node:
         self._metrics = Metrics(version=__version__, queues=settings.queues)
         self._ear = Ear()
         stack.callback(self._ear.close)
-        self._temp_root = _temp_root() / self.node_id
-        stack.callback(shutil.rmtree, self._temp_root, ignore_errors=True)
-        pool = ProcessPool(app, self.node_id, settings, self._clock, self._ear, self._temp_root)
+        self._scratch = ScratchRoot()
+        stack.callback(self._scratch.remove, [self.node_id])
+        own_scratch = self._scratch.of(self.node_id)
+        pool = ProcessPool(app, self.node_id, settings, self._clock, self._ear, own_scratch)
         stack.callback(pool.close)
         self._scribe = StoreScribe(
             self._store, self.node_id, self._clock, self._metrics, self._ear.wake
@@ -190,8 +190,7 @@ class Node:
         killed = process.end_marked(dead)
         if killed:
             emit("orphan.killed", pid=killed, task_id="of former nodes")
-        for node_id in dead:
-            shutil.rmtree(_temp_root() / node_id, ignore_errors=True)
+        self._scratch.remove(dead)
         now = self._clock.now()
         with ledger.transaction() as tx:
             for node_id in [node.node_id for node in former if _is_over(node, dead, own)]:
@@ -246,10 +245,6 @@ def notify(state: str) -> None:
             sock.send(state.encode())
         except OSError as exc:
             emit("loop.failed", step="notify", error=str(exc))
-
-
-def _temp_root() -> Path:
-    return Path(tempfile.gettempdir()) / f"supervisor-{os.getuid()}"
 
 
 def _changed(old: Settings, new: Settings) -> list[str]:

@@ -34,7 +34,7 @@ def show(call: Call, task_id: str) -> None:
     task = client.view(task_id)
     reader = client.reader
     attempts = reader.attempts(task.task_id)
-    ladder = _ladder(task, reader.history(task.task_id))
+    ladder = _ladder(task, reader.history(task.task_id), attempts)
     autopsies = reader.autopsies(task.task_id)
     roll = roll_call(reader)
     waits = waits_for(reader, task, roll)
@@ -186,24 +186,40 @@ def _usage(attempt: AttemptView) -> str:
     )
 
 
-def _ladder(task: TaskView, trail: Iterable[HistoryLine]) -> list[dict[str, Any]]:
+def _ladder(
+    task: TaskView, trail: Sequence[HistoryLine], attempts: Sequence[AttemptView]
+) -> list[dict[str, Any]]:
     """Return the steps of all stop requests of this task, in order, each with its attempt."""
-    steps: list[dict[str, Any]] = [
-        {
-            "step": line.reason,
-            "attempt": line.attempt,
-            "at": line.at,
-            "by": line.operator,
-            "note": line.note,
-        }
-        for line in trail
-        if line.to_state is None and line.reason.startswith(LADDER)
-    ]
+    steps: list[dict[str, Any]] = []
+    for line in trail:
+        if line.to_state is None and line.reason.startswith(LADDER):
+            steps.append(_step(line, line.reason, line.note))
+        elif line.from_state is State.RUNNING and steps and not _is_over(steps[-1], line):
+            steps.append(_last_step(line, attempts))
     if not steps and task.mark is not None:
         mark = task.mark
         step = {"step": f"{mark.kind}_requested", "attempt": task.attempt}
         steps = [{**step, "at": mark.at, "by": mark.by, "note": mark.reason}]
     return steps
+
+
+def _step(line: HistoryLine, name: str, note: str | None) -> dict[str, Any]:
+    by = line.operator
+    return {"step": name, "attempt": line.attempt, "at": line.at, "by": by, "note": note}
+
+
+def _last_step(line: HistoryLine, attempts: Sequence[AttemptView]) -> dict[str, Any]:
+    """Say how an attempt ended whose node had not heard of the request, or died after it."""
+    if line.to_state is State.SUCCESS:
+        return _step(line, "cancel_too_late", line.note)
+    ends = [f"{a.error or a.reason} ({a.proof})" for a in attempts if a.attempt == line.attempt]
+    return _step(line, "ended", "".join(ends))
+
+
+def _is_over(last: dict[str, Any], line: HistoryLine) -> bool:
+    """Whether the node itself wrote how the request ended, before the attempt's move."""
+    told = last["step"] in ("cancel_verified", "cancel_too_late", "ended")
+    return told or last["attempt"] != line.attempt
 
 
 def _ladder_lines(ladder: Iterable[dict[str, Any]]) -> Iterator[str]:

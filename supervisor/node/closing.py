@@ -44,6 +44,9 @@ class Closing:
         slot.farewell = Farewell(phase=Phase.CAPTURE, since=now)
         if verdict.code is Code.CANCELED:
             emit("cancel.forced", **attempt.named)
+            grace = f"the grace of {attempt.limits.cancel_grace:g} s is used up"
+            text = f"{grace}: evidence, then SIGKILL of the whole tree"
+            self._floor.note(attempt, "cancel_forced", text)
         self._capture(slot, attempt, verdict)
 
     def examine(self, slot: Slot, attempt: Attempt, verdict: Verdict) -> None:

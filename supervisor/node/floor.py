@@ -262,6 +262,8 @@ class Floor:
         )
         duration = 0.0 if started is None else ended_mono - started
         self.observe_end(attempt, outcome, duration)
+        if attempt.mark is not None:
+            self._verify_gone(attempt, outcome, self.wall(ended_mono))
 
     def observe_end(self, attempt: Attempt, outcome: Outcome, duration_s: float) -> None:
         """Count an ending in the metrics."""
@@ -269,20 +271,20 @@ class Floor:
         self.metrics.inc("tasks_finished_total", **labels)
         if attempt.started_at is not None:
             self.metrics.observe("running_duration_seconds", duration_s, **labels)
-        if attempt.mark is not None:
-            self._verify_gone(attempt, outcome)
 
-    def _verify_gone(self, attempt: Attempt, outcome: Outcome) -> None:
+    def _verify_gone(self, attempt: Attempt, outcome: Outcome, ended_at: datetime) -> None:
         """Write down the last steps of a stop wish: the body has stopped, nothing of it runs."""
         latency = self.clock.mono() - attempt.mark_heard_at
         self.metrics.observe("cancel_latency_seconds", latency)
+        if outcome.state is State.SUCCESS:
+            self.note(attempt, "cancel_too_late", f"too late, finished at {ended_at.isoformat()}")
+            return
         stopped = {"reported": "the body left", "taken_back": "the body had not begun"}
         how = stopped.get(outcome.proof, "its process was ended")
         self.note(attempt, "cancel_stopped", how)
         gone = f"nothing of the attempt runs any more, {latency:.2f} s after the node heard"
         self.note(attempt, "cancel_verified", gone)
-        if outcome.state is not State.SUCCESS:  # else the wish came too late
-            emit("cancel.verified", **attempt.named, latency_s=round(latency, 3))
+        emit("cancel.verified", **attempt.named, latency_s=round(latency, 3))
 
     def take_endings(self) -> list[Finish]:
         """Return what ended since the last time, as one request or none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -95,13 +96,30 @@ def test_running_hopeless(node: NodeUnderTest, tmp_path: Path) -> None:
     assert node.endings(handle.task_id) == [FORCED]
     assert node.moves(handle.task_id) == [*begun(), STOPPED]
     assert [line.reason for line in node.app.history(handle.task_id)] == [
-        "submitted", "claimed", *LADDER[:3], "verdict", "autopsy", *LADDER[3:], "canceled",
+        "submitted", "claimed", *LADDER[:3], "cancel_forced", "verdict", "autopsy", *LADDER[3:],
+        "canceled",
     ]  # fmt: skip
     assert node.bundle(handle.task_id).sections["facts"]["stop_wish"] == {
         "kind": "cancel", "by": "anna", "reason": "changed my mind",
     }  # fmt: skip
-    ladder = [step["step"] for step in node.cli_json("show", handle.task_id)["cancel"]]
-    assert ladder == LADDER
+    ladder = node.cli_json("show", handle.task_id)["cancel"]
+    assert [step["step"] for step in ladder] == [*LADDER[:3], "cancel_forced", *LADDER[3:]]
+    assert (ladder[0]["by"], ladder[0]["note"]) == ("anna", "changed my mind")
+    times = [step["at"] for step in ladder]
+    assert times == sorted(times)
+    shown = node.cli("show", handle.task_id).stdout
+    told = shown[shown.index("stop request") :]
+    assert re.search(
+        r"""stop request
+    \S+ \S+  cancel_requested  anna  changed my mind
+    \S+ \S+  cancel_delivered  supervisor  told to the worker
+    \S+ \S+  cancel_acknowledged  supervisor  the body has seen the cancel
+    \S+ \S+  cancel_forced  supervisor  the grace of 1 s is used up: evidence, then SIGKILL .*
+    \S+ \S+  cancel_stopped  supervisor  its process was ended
+    \S+ \S+  cancel_verified  supervisor  nothing of the attempt runs any more, \d\.\d\d s after .*
+""",
+        told,
+    ), told
 
 
 @pytest.mark.parametrize(("kind", "ending"), [("sleep", "reported"), ("hopeless_cancel", "exited")])
@@ -135,6 +153,13 @@ def test_body_that_looks_at_the_flag_only(node: NodeUnderTest, tmp_path: Path) -
     assert node.app.history(handle.task_id)[-1].note == (
         "cancel by anna came too late: the body had returned"
     )
+    steps = [step["step"] for step in node.cli_json("show", handle.task_id)["cancel"]]
+    assert (steps[0], steps[-1]) == ("cancel_requested", "cancel_too_late")
+    assert not {"cancel_stopped", "cancel_verified", "cancel_forced"} & set(steps)
+    (attempt,) = node.attempts(handle.task_id)
+    assert attempt.ended_at is not None
+    late = f"too late, finished at {attempt.ended_at.isoformat()}"
+    assert late in node.cli("show", handle.task_id).stdout
 
 
 def test_worker_dies_of_itself_after_the_request(node: NodeUnderTest) -> None:
@@ -147,6 +172,25 @@ def test_worker_dies_of_itself_after_the_request(node: NodeUnderTest) -> None:
     assert (view.state, view.attempt) == (State.CANCELED, 1)
     assert node.moves(handle.task_id) == [*begun(), STOPPED]
     assert node.endings(handle.task_id) == [(CANCELED, "killed_by_signal", "exited", True)]
+
+
+def test_node_dies_after_the_request(start_node: Start) -> None:
+    """The next node ends the attempt by its proof; the ladder says how, and the wish is obeyed."""
+    node = start_node(workers=1, cancel_grace=30)
+    handle = node.submit("hopeless_cancel")
+    node.started(handle)
+    assert cancel(handle)[0] == "requested"
+    eventually(lambda: node.notes(handle.task_id) == LADDER[:3], 5, "the body has seen it")
+    node.kill()
+    node.restart()
+    view = handle.wait(10)
+    assert (view.state, view.attempt) == (State.CANCELED, 1)
+    ladder = node.cli_json("show", handle.task_id)["cancel"]
+    assert [step["step"] for step in ladder] == [*LADDER[:3], "ended"]
+    assert ladder[-1]["note"] == (
+        "the node that ran it died (its worker and its node are gone (pid and start time))"
+    )
+    assert node.stop() == 0
 
 
 def test_fifty_in_one_call(node: NodeUnderTest, tmp_path: Path) -> None:

@@ -15,13 +15,22 @@ from dataclasses import replace
 from typing import Any
 
 from supervisor.clock import Clock, SystemClock
-from supervisor.errors import NoResult, UnknownTask, WaitTimeout
+from supervisor.errors import NoResult, StoreUnavailable, UnknownTask, WaitTimeout
 from supervisor.model.record import Acted, Submitted
 from supervisor.model.spec import PARAMS_WARN_BYTES, TaskSpec
 from supervisor.model.states import ENDED, State
 from supervisor.queue.doorbell import Bell, Kind
 from supervisor.settings import Settings
-from supervisor.store import AutopsyRecord, HistoryLine, Ledger, Reader, Store, TaskView, open_store
+from supervisor.store import (
+    AutopsyRecord,
+    HistoryLine,
+    Ledger,
+    Reader,
+    Store,
+    TaskView,
+    is_present,
+    open_store,
+)
 
 __all__ = ["Acted", "Client", "Handle", "HistoryLine", "TaskView", "as_ids", "unknown_task"]
 
@@ -252,6 +261,9 @@ class Client:
 
     def _opened(self, *, create: bool) -> Store:
         with self._opening:
+            if self._store is not None and self._store.inode_changed():
+                _leave(self._store)
+                self._store = None
             if self._store is None:
                 self._store = open_store(self.settings.store, create=create, clock=self._clock)
             return self._store
@@ -261,6 +273,17 @@ class Client:
             if self._bell is None:
                 self._bell = Bell(self.settings.store)
             return self._bell
+
+
+def _leave(lost: Store) -> None:
+    """Close a store whose file was replaced; what is written to a deleted one would be lost."""
+    if not is_present(lost.path):
+        raise StoreUnavailable(
+            f"the store's file {lost.path} was deleted",
+            remedy="Its node saves the data beside it (*.rescued): put that in its place.",
+            path=str(lost.path),
+        )
+    lost.close()
 
 
 def as_ids(task_ids: str | Iterable[str]) -> list[str]:

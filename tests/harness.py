@@ -426,6 +426,24 @@ class NodeUnderTest:
         shutil.rmtree(self.root, ignore_errors=True)
 
 
+def loop_never_waited(node: NodeUnderTest) -> None:
+    """Require that the loop has turned all the time: hardly a turn came 100 ms late."""
+    figures = node.metrics()
+    turns = figures["supervisor_loop_lag_seconds_count", ()]
+    in_time = figures["supervisor_loop_lag_seconds_bucket", (("le", "0.1"),)]
+    assert turns - in_time <= max(3, 0.02 * turns), f"{turns - in_time} of {turns} turns were late"
+    assert node.events("loop.lagged") == []
+    assert node.events("loop.failed") == []
+
+
+def move_store(node: NodeUnderTest, path: Path) -> None:
+    """Give a node that has not been started another place for its store."""
+    node.store_path = path
+    node.url = f"sqlite:///{path}"
+    node.env["SUPERVISOR_STORE"] = node.url
+    node.app = App(store=node.url)
+
+
 def ran_s(attempt: AttemptView) -> float:
     """Return how long an attempt ran, by what is stored of it."""
     assert attempt.started_at is not None

@@ -202,14 +202,20 @@ class Node:
         self._scribe.ask(*self._floor.take_endings())
         written = self._scribe.stop(LAST_WRITE_S)
         if self._floor.rescued:  # once more: what ended since then was written to the lost file
-            target = Path(self._floor.rescued)
-            target.unlink(missing_ok=True)
-            self._store.rescue(target)
+            written = written and self._rescue_again(Path(self._floor.rescued))
         elif written and not self._floor.store_away:
             why = self._floor.stopping.why if self._floor.stopping else self._floor.fatal
             with Ledger(self._store, self._clock).transaction() as tx:
                 tx.end_node(self.node_id, self._clock.now(), why or "ended")
         return written
+
+    def _rescue_again(self, target: Path) -> bool:
+        try:
+            self._store.rescue(target).replace(target)
+        except (StoreUnavailable, OSError) as exc:
+            emit("store.lost", error=f"{target} lacks the last endings: {exc}")
+            return False
+        return True
 
     def _exit_code(self, *, written: bool) -> int:
         floor = self._floor

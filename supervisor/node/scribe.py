@@ -331,6 +331,7 @@ class StoreScribe:
             return
         stamp = self._clock.now().strftime("%Y%m%dT%H%M%S%f")
         target = Path(f"{self._store.path}.{stamp}.rescued")
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may be gone as a whole
         saved = self._store.rescue(target)
         self._gone = True
         self._post([port.StoreGone(str(saved))])

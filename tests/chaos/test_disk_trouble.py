@@ -14,7 +14,18 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from harness import PENDING, RUNNING, SUCCESS, TIMEOUT, NodeUnderTest, Start, begun, eventually
+from harness import (
+    PENDING,
+    RUNNING,
+    SUCCESS,
+    TIMEOUT,
+    NodeUnderTest,
+    Start,
+    begun,
+    eventually,
+    loop_never_waited,
+    move_store,
+)
 
 from supervisor import App
 from supervisor.client import Handle
@@ -57,6 +68,10 @@ class Disk:
         names = [str(path) for path in self.place.iterdir() if path.is_file()]
         run("chattr", "+i" if on else "-i", str(self.place), *names)
 
+    def set_read_only(self, *, on: bool) -> None:
+        """Mount it read-only: refused while a file of it is open for writing."""
+        run("mount", "-o", f"remount,{'ro' if on else 'rw'}", str(self.place))
+
     def unmount(self) -> None:
         run("umount", str(self.place))
         shutil.rmtree(self.place.parent)  # that of the node, which could not remove our place
@@ -78,10 +93,7 @@ def on_disk(disks: list[Disk], start_node: Start) -> Callable[[], tuple[NodeUnde
         node = start_node(run=False, workers=4)
         disk = Disk(node.root / "disk")
         disks.append(disk)
-        node.store_path = disk.place / "tasks.db"
-        node.url = f"sqlite:///{node.store_path}"
-        node.env["SUPERVISOR_STORE"] = node.url
-        node.app = App(store=node.url)
+        move_store(node, disk.place / "tasks.db")
         node.start()
         return node, disk
 
@@ -96,7 +108,7 @@ def nobody_paid(node: NodeUnderTest, handles: list[Handle]) -> None:
         assert node.endings(handle.task_id) == [(SUCCESS, "returned", "reported", False)]
     assert node.events("worker.killed") == []
     assert node.events("worker.exited") == []
-    assert node.events("loop.failed") == []
+    loop_never_waited(node)
     assert node.query("PRAGMA integrity_check") == [("ok",)]
 
 
@@ -146,6 +158,30 @@ def test_folder_that_refuses_changes(on_disk: Callable[[], tuple[NodeUnderTest, 
         disk.set_immutable(on=False)
     eventually(lambda: node.get("/readyz")[0] == 200, 5)
     nobody_paid(node, [*running, *waiting, node.submit("ok")])
+
+
+def test_start_on_a_read_only_disk(on_disk: Callable[[], tuple[NodeUnderTest, Disk]]) -> None:
+    """Refused with what to do; once it can be written, what was in it goes on."""
+    node, disk = on_disk()
+    node.run("ok")
+    later = node.submit("ok", spec={"run_after": "2999-01-01T00:00:00Z"})
+    waiting = node.submit("sleep", s=0.2)
+    assert node.stop() == 0
+    node.app.client.close()
+    disk.set_read_only(on=True)
+    try:
+        node.start(wait=False)
+        assert node.wait_exit(10) == 69
+        answer = node.cli("list")
+    finally:
+        disk.set_read_only(on=False)
+    told = node.log_text().splitlines()[-2:]
+    assert "its folder cannot be written" in told[0]
+    assert "remedy: Check that the file exists, and owner and mode of its folder." in told[1]
+    assert (answer.returncode, answer.stdout) == (69, "")
+    node.start()
+    assert waiting.wait(5).state is State.SUCCESS
+    assert later.state() is State.PENDING
 
 
 def test_limit_holds_on_a_full_disk(on_disk: Callable[[], tuple[NodeUnderTest, Disk]]) -> None:

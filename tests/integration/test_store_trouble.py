@@ -7,8 +7,21 @@ import shutil
 import time
 from pathlib import Path
 
-from harness import FAILED, PENDING, RUNNING, SUCCESS, TIMEOUT, Start, begun, eventually
+import pytest
+from harness import (
+    FAILED,
+    PENDING,
+    RUNNING,
+    SUCCESS,
+    TIMEOUT,
+    NodeUnderTest,
+    Start,
+    begun,
+    eventually,
+    move_store,
+)
 
+from supervisor.errors import StoreUnavailable
 from supervisor.model.states import State
 
 
@@ -57,6 +70,11 @@ def rescued(root: Path) -> Path:
     return path
 
 
+def delete_store(node: NodeUnderTest) -> None:
+    for name in ("tasks.db", "tasks.db-wal", "tasks.db-shm"):
+        (node.store_path.parent / name).unlink(missing_ok=True)
+
+
 def test_deleted_while_running(start_node: Start) -> None:
     """Noticed at once: the data is saved beside it, the node says where and exits; none is lost."""
     node = start_node(drain_grace=0.5)
@@ -65,9 +83,10 @@ def test_deleted_while_running(start_node: Start) -> None:
     running = node.submit("sleep")
     node.started(running)
     waiting = node.submit("ok", spec={"run_after": "2999-01-01T00:00:00Z"})
-    node.app.client.close()
-    for name in ("tasks.db", "tasks.db-wal", "tasks.db-shm"):
-        (node.root / name).unlink(missing_ok=True)
+    last = [node.submit("ok", value=n) for n in range(50)]  # written a moment before
+    delete_store(node)
+    with pytest.raises(StoreUnavailable, match=r"tasks\.db was deleted"):  # no task of ours is lost
+        node.submit("ok")
 
     assert node.wait_exit(10) == 1
     saved = rescued(node.root)
@@ -78,6 +97,8 @@ def test_deleted_while_running(start_node: Start) -> None:
 
     shutil.copy(saved, node.store_path)
     node.start()
+    assert {handle.wait(10).state for handle in last} == {State.SUCCESS}
+    assert node.submit("ok").wait(5).state is State.SUCCESS
     assert done.view().result_json == '"kept"'
     assert waiting.state() is State.PENDING
     assert node.moves(running.task_id)[:4] == [  # its ending went to the saved file
@@ -85,6 +106,24 @@ def test_deleted_while_running(start_node: Start) -> None:
     ]  # fmt: skip
     node.app.cancel(running.task_id, by="anna", reason="over")
     assert running.wait(5).state is State.CANCELED
+
+
+def test_deleted_with_its_folder(start_node: Start) -> None:
+    """The folder is made anew for what is saved."""
+    node = start_node(run=False)
+    folder = node.root / "state"
+    folder.mkdir()
+    move_store(node, folder / "tasks.db")
+    node.start()
+    handle = node.submit("ok", value="kept")
+    handle.wait(5)
+    shutil.rmtree(folder)
+    assert node.wait_exit(10) == 1
+    saved = rescued(folder)
+    assert f"remedy: Its data was saved at {saved}" in node.log_text()
+    os.replace(saved, node.store_path)
+    node.start()
+    assert handle.view().result_json == '"kept"'
 
 
 def test_replaced_while_running(start_node: Start) -> None:

@@ -13,10 +13,10 @@ TEST_TIMEOUT ?= 120
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench soak lock clean system-packages
+.PHONY: help demo test check format bench bench-peers soak lock clean system-packages
 
 help:  ## Show the targets.
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # What runs is what the lock file says: the package itself is installed without dependencies.
 $(VENV)/.locked: requirements.lock
@@ -53,6 +53,10 @@ format: $(READY)  ## Format the code, sort imports, write the generated pages.
 
 bench: $(READY)  ## Measure; ARGS are those of `python -m bench`.
 	@$(BIN)/python -m bench $(ARGS)
+
+# About ten minutes; needs redis-server and PostgreSQL installed, makes the peers' environments.
+bench-peers: $(READY)  ## Measure other task queues beside ours; --help lists the ARGS.
+	@$(BIN)/python -m bench.peers $(ARGS)
 
 # About a quarter of an hour on two cores as it stands; not part of CI.
 soak: $(READY)  ## Kill workers and nodes under load, look for leaks; --help lists the ARGS.

@@ -1,0 +1,19 @@
+"""What a producer and the workers of a peer are told, by environment variables."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+FOLDER = "PEERS_FOLDER"
+ADDRESS = "PEERS_ADDRESS"
+
+
+def folder() -> Path:
+    """Return where this run keeps its files."""
+    return Path(os.environ[FOLDER])
+
+
+def address() -> str:
+    """Return the address of the private server, or empty for a queue in a file."""
+    return os.environ.get(ADDRESS, "")

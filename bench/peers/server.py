@@ -1,0 +1,126 @@
+"""Private servers: a free loopback port and a folder of their own, ended by their pid."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+START_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server: how clients reach it, and its process."""
+
+    address: str
+    pid: int
+
+
+def serving(
+    kind: Literal["redis", "postgres"] | None, folder: Path
+) -> AbstractContextManager[Server | None]:
+    """Run such a server until the end of the block; None runs none."""
+    if kind is None:
+        return nullcontext(None)
+    return _redis(folder) if kind == "redis" else _postgres(folder)
+
+
+def missing(kinds: set[str | None]) -> list[str]:
+    """Return the Debian packages of servers that are wanted and not installed."""
+    wanted = []
+    if "redis" in kinds and shutil.which("redis-server") is None:
+        wanted.append("redis-server")
+    if "postgres" in kinds and not _postgres_programs():
+        wanted.append("postgresql")
+    return wanted
+
+
+@contextmanager
+def _redis(folder: Path) -> Iterator[Server]:
+    port = _free_port()
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1"]
+    data = folder / "redis"
+    data.mkdir()
+
+    def answers() -> bool:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as line:
+            line.sendall(b"PING\r\n")
+            return line.recv(16).startswith(b"+PONG")
+
+    with _running(command, data, signal.SIGTERM, answers) as pid:
+        yield Server(f"redis://127.0.0.1:{port}/0", pid)
+
+
+@contextmanager
+def _postgres(folder: Path) -> Iterator[Server]:
+    port, programs = _free_port(), Path(_postgres_programs())
+    owner = "postgres" if os.getuid() == 0 else None  # it refuses to run as root
+    data = folder / "pg"
+    data.mkdir(mode=0o700)
+    if owner is not None:
+        account = pwd.getpwnam(owner)
+        os.chown(data, account.pw_uid, account.pw_gid)
+    initdb = [str(programs / "initdb"), "--auth=trust", "--username=bench", "--pgdata=."]
+    subprocess.run(initdb, check=True, cwd=data, user=owner, stdout=subprocess.DEVNULL)
+    command = [str(programs / "postgres"), "-D", ".", "-p", str(port)]
+    command += ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
+    ready = [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
+
+    def answers() -> bool:
+        return subprocess.run(ready, check=False).returncode == 0
+
+    with _running(command, data, signal.SIGINT, answers, owner) as pid:
+        yield Server(f"postgresql://bench@127.0.0.1:{port}/postgres", pid)
+
+
+@contextmanager
+def _running(
+    command: Sequence[str],
+    folder: Path,
+    end: signal.Signals,
+    answers: Callable[[], bool],
+    owner: str | None = None,
+) -> Iterator[int]:
+    log = folder.with_suffix(".log")
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            command, cwd=folder, user=owner, stdout=out, stderr=out, start_new_session=True
+        )
+    try:
+        deadline = time.monotonic() + START_S
+        while not _answered(answers):
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{command[0]} did not start: {log.read_text()[-1000:]}")
+            time.sleep(0.05)
+        yield server.pid
+    finally:
+        server.send_signal(end)
+        server.wait(30)
+
+
+def _answered(answers: Callable[[], bool]) -> bool:
+    try:
+        return answers()
+    except OSError:
+        return False
+
+
+def _postgres_programs() -> str:
+    return max(map(str, Path("/usr/lib/postgresql").glob("*/bin")), default="")
+
+
+def _free_port() -> int:
+    with socket.socket() as line:
+        line.bind(("127.0.0.1", 0))
+        port: int = line.getsockname()[1]
+        return port

@@ -1,14 +1,15 @@
 """One verdict on one attempt, from all three probes together: pure, without clock or I/O.
 
 `Pulse` folds what the probes saw into "unchanged since when"; `judge` compares that with the rules
-of the attempt and names the first thing that is wrong. Two kinds of verdict: *declared* limits
-(timeout, cancel grace, memory) are always acted on; *inferred* ones (heartbeat, stall, spin) are
-held while the observer itself is unreliable, since a starved host makes every worker look dead.
-All times are monotonic seconds. Source: SPEC K1–K5.
+of the attempt and names one thing that is wrong; nothing that is only told hides what kills. Two
+kinds of verdict: *declared* limits (timeout, cancel grace, memory) are always acted on; *inferred*
+ones (heartbeat, stall, spin) are held while the observer itself is unreliable, since a starved host
+makes every worker look dead. All times are monotonic seconds. Source: SPEC K1–K5.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -91,6 +92,7 @@ class Pulse:
         spin = self.spinning_since
         return replace(
             self,
+            last=replace(self.last, at=self.last.at + gap_s),
             beat_at=self.beat_at + gap_s,
             progress_at=self.progress_at + gap_s,
             spinning_since=None if spin is None else spin + gap_s,
@@ -152,47 +154,61 @@ class Verdict:
     why: str
 
 
-def judge(pulse: Pulse, rules: Rules, limits: Limits, host: Host, now: float) -> Verdict | None:
+def judge(
+    pulse: Pulse,
+    rules: Rules,
+    limits: Limits,
+    host: Host,
+    now: float,
+    known: Collection[str] = frozenset(),
+) -> Verdict | None:
     """Return the one verdict on an attempt, None if all is well.
 
-    Declared limits come first; of the inferred ones the strongest evidence does.
+    The first that kills, else the first that is not `known` already: declared limits come before
+    what is inferred, and of that the strongest evidence.
     """
-    declared = _declared(pulse, rules, limits, now)
-    if declared is not None:
-        return declared
-    inferred = _inferred(pulse, rules, now)
-    doubt = host.doubt(now) if inferred is not None else ""
-    if inferred is not None and doubt:
-        why = f"observer unreliable ({doubt}); held: {inferred.code}, {inferred.why}"
-        return Verdict(Code.STARVED_HOST, Action.ALERT, why)
-    return inferred
+    first = None
+    for verdict in _wrongs(pulse, rules, limits, host, now):
+        if verdict.action is Action.KILL:
+            return verdict
+        if first is None and verdict.code not in known:
+            first = verdict
+    return first
 
 
-def _declared(pulse: Pulse, rules: Rules, limits: Limits, now: float) -> Verdict | None:
+def _wrongs(
+    pulse: Pulse, rules: Rules, limits: Limits, host: Host, now: float
+) -> Iterator[Verdict]:
     if limits.cancel_at is not None and now >= limits.cancel_at:
-        return Verdict(Code.CANCELED, Action.KILL, "asked to stop and did not within the grace")
+        yield Verdict(Code.CANCELED, Action.KILL, "asked to stop and did not within the grace")
     if now >= limits.timeout_at:
-        return Verdict(Code.TIMEOUT, Action.KILL, "ran past its time limit")
+        yield Verdict(Code.TIMEOUT, Action.KILL, "ran past its time limit")
     rss = pulse.last.rss_bytes
     if rules.memory_bytes is not None and rss > rules.memory_bytes:
         why = f"uses {rss} bytes of memory, the limit is {rules.memory_bytes}"
-        return Verdict(Code.MEMORY, rules.on_memory, why)
-    return None
+        yield Verdict(Code.MEMORY, rules.on_memory, why)
+    for inferred in symptoms(pulse, rules, now):
+        if doubt := host.doubt(now):
+            why = f"observer unreliable ({doubt}); held: {inferred.code}, {inferred.why}"
+            yield Verdict(Code.STARVED_HOST, Action.ALERT, why)
+            return
+        yield inferred
 
 
-def _inferred(pulse: Pulse, rules: Rules, now: float) -> Verdict | None:
+def symptoms(pulse: Pulse, rules: Rules, now: float) -> Iterator[Verdict]:
+    """Yield what the probes alone suggest, the strongest evidence first."""
     silent = now - pulse.beat_at
     if silent >= rules.heartbeat_s:
         why = f"no heartbeat for {silent:.1f} s (limit {rules.heartbeat_s:g} s)"
         if pulse.last.proc_state in ("T", "t"):
-            return Verdict(Code.STOPPED, rules.on_heartbeat_lost, f"process is stopped; {why}")
-        return Verdict(Code.HEARTBEAT_LOST, rules.on_heartbeat_lost, why)
+            yield Verdict(Code.STOPPED, rules.on_heartbeat_lost, f"process is stopped; {why}")
+        else:
+            yield Verdict(Code.HEARTBEAT_LOST, rules.on_heartbeat_lost, why)
     idle = now - pulse.progress_at
     if idle >= rules.progress_s:
         why = f"no progress for {idle:.1f} s (limit {rules.progress_s:g} s)"
         deadly = rules.progress_is_limit and pulse.last.progress_changes > 0
-        return Verdict(Code.STALLED, Action.KILL if deadly else rules.on_stalled, why)
+        yield Verdict(Code.STALLED, Action.KILL if deadly else rules.on_stalled, why)
     if pulse.spinning_since is not None and now - pulse.spinning_since >= rules.spin_s:
         why = f"a full core used for {now - pulse.spinning_since:.0f} s"
-        return Verdict(Code.CPU_SPIN, rules.on_cpu_spin, why)
-    return None
+        yield Verdict(Code.CPU_SPIN, rules.on_cpu_spin, why)

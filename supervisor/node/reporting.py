@@ -10,11 +10,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from supervisor.model.health import symptoms
 from supervisor.model.outcome import Settlement
 from supervisor.model.record import Ending
 from supervisor.model.states import State
 from supervisor.node import port
-from supervisor.node.floor import Floor, Slot
+from supervisor.node.floor import Attempt, Floor, Slot
 from supervisor.node.mending import Mending
 from supervisor.node.staffing import Staffing
 from supervisor.telemetry.events import emit
@@ -109,7 +110,7 @@ class Reporting:
         for state, number in self._workers().items():
             metrics.set("workers", number, state=state)
         for kind in ("stalled", "heartbeat_lost"):
-            metrics.set("zombies", self._zombies(kind), kind=kind)
+            metrics.set("zombies", self._zombies(kind, now), kind=kind)
         metrics.set("cancel_overdue", self._overdue(now))
         for name, age in self._oldest(now).items():
             metrics.set("running_oldest_age_seconds", age, type=name)
@@ -139,9 +140,19 @@ class Reporting:
         found = Counter(_state(slot) for slot in self._floor.slots.values())
         return {state: found[state] for state in ("starting", "idle", "busy", "stopping")}
 
-    def _zombies(self, kind: str) -> int:
-        codes = {"stalled": ("stalled",), "heartbeat_lost": ("heartbeat_lost", "stopped")}[kind]
-        return sum(not a.acted_on.isdisjoint(codes) for _, a in self._floor.attempts())
+    def _zombies(self, kind: str, now: float) -> int:
+        codes = {"stalled": {"stalled"}, "heartbeat_lost": {"heartbeat_lost", "stopped"}}[kind]
+        return sum(
+            not codes.isdisjoint(self._standing(attempt, now))
+            for _, attempt in self._floor.attempts()
+        )
+
+    def _standing(self, attempt: Attempt, now: float) -> set[str]:
+        """What was said of an attempt and is true still: one that recovers is no zombie."""
+        if attempt.pulse is None or not attempt.acted_on:
+            return set()
+        rules = self._floor.rules_of(attempt)
+        return attempt.acted_on & {v.code for v in symptoms(attempt.pulse, rules, now)}
 
     def _overdue(self, now: float) -> int:
         budget = self._floor.settings.autopsy_budget

@@ -124,9 +124,8 @@ class Watching:
             self._tell(slot, attempt, now)
             if not self._due or attempt.pulse is None:
                 continue
-            verdict = judge(
-                attempt.pulse, floor.rules_of(attempt), attempt.limits_at(), floor.host, now
-            )
+            rules, limits = floor.rules_of(attempt), attempt.limits_at()
+            verdict = judge(attempt.pulse, rules, limits, floor.host, now, attempt.acted_on)
             if verdict is not None:
                 self._act_on(slot, attempt, verdict, now)
 

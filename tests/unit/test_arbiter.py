@@ -34,6 +34,7 @@ SCRIPTS = {
     "raises": Script(runs_s=1.0, raises=True),
     "crashes": Script(runs_s=1.0, dies=True),
     "spins": Script(runs_s=2000.0, progress_every_s=60.0, spins=True),
+    "spins_alone": Script(runs_s=math.inf, progress_every_s=None, spins=True),
     "fat": Script(runs_s=math.inf, rss_bytes=900 * 2**20, hears=False),
 }
 

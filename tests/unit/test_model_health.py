@@ -239,13 +239,126 @@ class TestLimits:
             Code.CPU_SPIN: replace(
                 pulse(), beat_at=BEGIN + 700, progress_at=BEGIN + 700, spinning_since=BEGIN
             ),
-            Code.MEMORY: pulse(rss_bytes=2),
+            Code.MEMORY: pulse(BEGIN + 700, rss_bytes=2),
         }
         wanted: dict[str, Any] = {field: action}
         rules = replace(Rules(memory_bytes=1), **wanted)
         verdict = judge(sick[code], rules, FAR, CALM, BEGIN + 700)
         assert verdict is not None
         assert (verdict.code, verdict.action) == (code, action)
+
+
+#: verdict, what its setting says (None: there is none), whether the type set progress_timeout,
+#: whether it has reported progress → what follows. Only what a person may set is listed.
+FOLLOWS = [
+    (Code.CANCELED, None, False, False, Action.KILL),
+    (Code.TIMEOUT, None, False, False, Action.KILL),
+    *[(Code.MEMORY, action, False, False, action) for action in Action],
+    *[(Code.HEARTBEAT_LOST, action, False, False, action) for action in Action],
+    *[(Code.STOPPED, action, False, False, action) for action in Action],
+    (Code.STALLED, Action.ALERT, False, False, Action.ALERT),
+    (Code.STALLED, Action.ALERT, False, True, Action.ALERT),
+    (Code.STALLED, Action.ALERT, True, False, Action.ALERT),
+    (Code.STALLED, Action.ALERT, True, True, Action.KILL),
+    (Code.STALLED, Action.CAPTURE, False, False, Action.CAPTURE),
+    (Code.STALLED, Action.CAPTURE, False, True, Action.CAPTURE),
+    (Code.STALLED, Action.CAPTURE, True, False, Action.CAPTURE),
+    (Code.STALLED, Action.CAPTURE, True, True, Action.KILL),
+    (Code.CPU_SPIN, Action.ALERT, False, False, Action.ALERT),
+    (Code.CPU_SPIN, Action.CAPTURE, False, False, Action.CAPTURE),
+]
+NOW = BEGIN + 700
+SETTING = {
+    Code.MEMORY: "on_memory",
+    Code.HEARTBEAT_LOST: "on_heartbeat_lost",
+    Code.STOPPED: "on_heartbeat_lost",
+    Code.STALLED: "on_stalled",
+    Code.CPU_SPIN: "on_cpu_spin",
+}
+
+
+def sick(*codes: Code, reported: bool = False) -> tuple[Pulse, Limits]:
+    """Return what shows exactly these at NOW."""
+    wrongs = set(codes)
+    signs = Signs(
+        at=NOW,
+        beats=1,
+        progress_changes=int(reported),
+        rss_bytes=2 if Code.MEMORY in wrongs else 1,
+        proc_state="T" if Code.STOPPED in wrongs else "S",
+    )
+    seen = Pulse(
+        last=signs,
+        beat_at=BEGIN if wrongs & {Code.HEARTBEAT_LOST, Code.STOPPED} else NOW,
+        progress_at=BEGIN if Code.STALLED in wrongs else NOW,
+        spinning_since=BEGIN if Code.CPU_SPIN in wrongs else None,
+    )
+    limits = Limits(
+        timeout_at=NOW if Code.TIMEOUT in wrongs else 1e9,
+        cancel_at=NOW if Code.CANCELED in wrongs else None,
+    )
+    return seen, limits
+
+
+def ruled(**actions: Action) -> Rules:
+    return replace(Rules(memory_bytes=1), **actions)  # type: ignore[arg-type]
+
+
+class TestWhatFollows:
+    @pytest.mark.parametrize(("code", "setting", "limit", "reported", "action"), FOLLOWS)
+    def test_the_table(
+        self, code: Code, setting: Action | None, limit: bool, reported: bool, action: Action
+    ) -> None:
+        seen, limits = sick(code, reported=reported)
+        rules = replace(
+            ruled(**({SETTING[code]: setting} if setting else {})), progress_is_limit=limit
+        )
+        verdict = judge(seen, rules, limits, CALM, NOW)
+        assert verdict is not None
+        assert (verdict.code, verdict.action) == (code, action)
+        held = judge(seen, rules, limits, STARVED, NOW)
+        declared = code in (Code.CANCELED, Code.TIMEOUT, Code.MEMORY)
+        assert held is not None
+        assert held == verdict if declared else held.code is Code.STARVED_HOST
+        assert held.action is (action if declared else Action.ALERT)
+
+    def test_every_verdict_is_in_the_table(self) -> None:
+        assert {row[0] for row in FOLLOWS} | {Code.STARVED_HOST} == set(Code)
+
+    @pytest.mark.parametrize("told", [Action.ALERT, Action.CAPTURE])
+    def test_what_is_only_told_hides_no_kill(self, told: Action) -> None:
+        seen, limits = sick(Code.MEMORY, Code.STALLED, Code.HEARTBEAT_LOST)
+        verdict = judge(seen, ruled(on_memory=told), limits, CALM, NOW)
+        assert verdict is not None
+        assert (verdict.code, verdict.action) == (Code.HEARTBEAT_LOST, Action.KILL)
+
+    def test_one_after_the_other_is_told_once(self) -> None:
+        seen, limits = sick(Code.MEMORY, Code.STALLED, Code.CPU_SPIN)
+        rules, known = ruled(on_memory=Action.ALERT), set[Code]()
+        told = []
+        while (verdict := judge(seen, rules, limits, CALM, NOW, known)) is not None:
+            told.append((verdict.code, verdict.action))
+            known.add(verdict.code)
+        assert told == [
+            (Code.MEMORY, Action.ALERT),
+            (Code.STALLED, Action.CAPTURE),
+            (Code.CPU_SPIN, Action.CAPTURE),
+        ]
+
+    def test_a_kill_is_no_news_and_stays_a_kill(self) -> None:
+        seen, limits = sick(Code.HEARTBEAT_LOST)
+        verdict = judge(seen, Rules(), limits, CALM, NOW, {Code.HEARTBEAT_LOST})
+        assert verdict is not None
+        assert verdict.action is Action.KILL
+
+    def test_what_was_held_is_acted_on_when_the_host_is_well_again(self) -> None:
+        seen, limits = sick(Code.STALLED)
+        held = judge(seen, Rules(), limits, STARVED, NOW)
+        assert held is not None
+        assert judge(seen, Rules(), limits, STARVED, NOW, {held.code}) is None
+        verdict = judge(seen, Rules(), limits, CALM, NOW, {held.code})
+        assert verdict is not None
+        assert (verdict.code, verdict.action) == (Code.STALLED, Action.CAPTURE)
 
 
 #: Everything that can be wrong with one attempt, in the order in which it is named.
@@ -311,8 +424,14 @@ class TestDoubt:
 class TestShifted:
     def test_all_clocks_move_together(self) -> None:
         before = replace(pulse(), beat_at=1.0, progress_at=2.0, spinning_since=3.0)
-        moved = replace(before, beat_at=6.0, progress_at=7.0, spinning_since=8.0)
+        last = replace(before.last, at=BEGIN + 5.0)
+        moved = replace(before, last=last, beat_at=6.0, progress_at=7.0, spinning_since=8.0)
         assert before.shifted(5.0) == moved
+
+    def test_a_spin_goes_on_after_it(self) -> None:
+        seen = Pulse.begin(Signs(at=0.0, beats=0)).observe(Signs(at=300.0, beats=1, cpu_s=300.0))
+        seen = seen.shifted(60.0).observe(Signs(at=660.0, beats=2, cpu_s=600.0))
+        assert seen.spinning_since == 60.0
 
     def test_no_spin_stays_no_spin(self) -> None:
         assert pulse().shifted(5.0).spinning_since is None

@@ -1,0 +1,35 @@
+"""What the loop makes of a verdict: told once, counted while it is true."""
+
+from __future__ import annotations
+
+from test_arbiter import House
+
+from supervisor.model.states import State
+from supervisor.node.arbiter import Pace
+
+
+def zombies(house: House, kind: str) -> float:
+    text = house.arbiter.floor.metrics.render().decode()
+    (line,) = [x for x in text.splitlines() if x.startswith(f'supervisor_zombies{{kind="{kind}"}}')]
+    return float(line.split()[1])
+
+
+def test_one_that_goes_on_is_no_zombie_any_more() -> None:
+    house = House(Pace(idle_s=5, poll_s=5, busy_s=1))
+    task = house.run("stops_progress")  # a step every 400 s; stalled is 300 s without
+    house.live(350)
+    assert zombies(house, "stalled") == 1
+    house.live(80)
+    assert zombies(house, "stalled") == 0
+    house.live(350)
+    assert zombies(house, "stalled") == 1
+    assert house.scribe.tasks[task].state is State.RUNNING
+    assert house.pool.calls == [("capture", "stalled")]  # evidence is taken once
+
+
+def test_a_spin_without_progress_is_told_as_both() -> None:
+    house = House(Pace(idle_s=5, poll_s=5, busy_s=1))
+    task = house.run("spins_alone")
+    house.live(700)
+    assert house.pool.calls == [("capture", "stalled"), ("capture", "cpu_spin")]
+    assert house.scribe.tasks[task].state is State.RUNNING

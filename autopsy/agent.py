@@ -36,4 +36,4 @@ def install(log_fd: int, dump_fd: int | None) -> RingHandler:
 
 def _allow_tracing() -> None:
     """Let a sibling process attach under Yama; without Yama the answer is EINVAL, as usual."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PTRACER, _ANY_PROCESS, 0, 0, 0)
+    ctypes.pythonapi.prctl(_PR_SET_PTRACER, _ANY_PROCESS, 0, 0, 0)  # no library is loaded anew

@@ -67,7 +67,9 @@ class LogRing:
         access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
         self._map = mmap.mmap(fd, _HEADER_BYTES + self._slots * SLOT_BYTES, access=access)
         # next() on a count is one C call: atomic under the GIL, so threads never share a number.
-        self._numbers = itertools.count(self._highest_sequence() + 1)
+        # Looking at slots takes memory for them: a new ring, which has no page yet, is not read.
+        is_new = os.fstat(fd).st_blocks * 512 <= _HEADER_BYTES
+        self._numbers = itertools.count(1 if is_new else self._highest_sequence() + 1)
 
     def write(self, created: float, level: int, logger: str, text: str) -> None:
         """Put one record in the next slot; what does not fit is cut in the middle and marked."""

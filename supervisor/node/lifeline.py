@@ -41,7 +41,6 @@ class Lifeline:
         self._dump_fd = create_appended(DUMP)
         self._output_fd = create_appended(OUTPUT)
         self._stream: wire.Stream[wire.FromWorker] = wire.Stream(wire.FromWorker)
-        self._unread: wire.Decoder[wire.Assignment] = wire.Decoder(wire.Assignment)
         self._punched = 0
         self._unsent = b""
 
@@ -89,7 +88,7 @@ class Lifeline:
         seqs = []
         with suppress(BlockingIOError):
             while data := self._assign_theirs.recv(wire.PACKET_MAX_BYTES, socket.MSG_DONTWAIT):
-                message = self._unread.decode(data)
+                message = wire.assignments.decode(data)
                 if isinstance(message, wire.Assign):
                     seqs.append(message.seq)
         return seqs

@@ -34,7 +34,7 @@ BIRTH_S = 10.0
 #: An import that takes longer hangs: it is ended and refused, so that another reload can follow.
 BOOT_S = 300.0
 #: Births asked of a zygote and not yet answered: its line holds no more than a few hundred.
-BIRTHS_AT_ONCE = 16
+BIRTHS_AT_ONCE = 32
 #: Pressure files are read this often.
 HOST_EVERY_S = 1.0
 

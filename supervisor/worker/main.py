@@ -9,8 +9,10 @@ import failed, 5 the node vanished.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import logging
+import mmap
 import os
 import random
 import resource
@@ -40,7 +42,14 @@ from supervisor.errors import (
 )
 from supervisor.worker import tree, wire
 from supervisor.worker.body import BodyEnd, run_body
-from supervisor.worker.surroundings import NOTHING, Left, Surroundings, attach_output, detach_input
+from supervisor.worker.surroundings import (
+    NOTHING,
+    Left,
+    Surroundings,
+    detach_input,
+    open_streams,
+    redirect_output,
+)
 from supervisor.worker.vitals import Vitals
 
 if TYPE_CHECKING:
@@ -54,6 +63,8 @@ INTERRUPT_AGAIN_S = 1.0
 SUBMIT_ANSWER_S = 30.0
 #: What tasks submitted on success may take together: they travel in one frame with the ending.
 ON_SUCCESS_MAX = 1024 * 1024
+#: All signals but the two that the C library keeps for itself.
+ALL_SIGNALS = frozenset(range(1, signal.NSIG)) - {32, 33}
 #: How a body's log records look in its captured output, unless the app set up logging itself.
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _KINDS: dict[str, type[Interruption]] = {
@@ -87,7 +98,7 @@ class Worker:
         self.vitals = Vitals(plumbing.vitals)
         os.close(plumbing.vitals)
         self.temp_dir = Path(config.temp_dir)
-        self._decoder: wire.Decoder[wire.Assignment] = wire.Decoder(wire.Assignment)
+        self._decoder = wire.assignments
         self._say_lock = threading.Lock()
         self._seq = 0
         self._wish: wire.Interrupt | None = None
@@ -107,8 +118,10 @@ class Worker:
 
     def run(self) -> int:
         """Serve assignments until told to stop, recycled or interrupted; return the exit code."""
-        self._settle_in()
-        threading.Thread(target=self._pulse, name="supervisor-pulse", daemon=True).start()
+        signal.signal(INTERRUPT, self._on_interrupt)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(self.temp_dir)
+        self._first_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        _thread.start_new_thread(self._pulse, ())  # a Thread object costs as much as the rest
         self._surroundings = Surroundings(self._output_fd, self.temp_dir)
         self._say(wire.Ready(self._pid, tree.start_ticks(self._pid) or 0))
         why = self._serve()
@@ -116,18 +129,9 @@ class Worker:
         self._release()
         return EXIT_OK
 
-    def _settle_in(self) -> None:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        for number in (signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(INTERRUPT, self._on_interrupt)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        os.environ["TMPDIR"] = tempfile.tempdir = str(self.temp_dir)
-        self._first_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
     def _serve(self) -> str:
-        buffer = memoryview(bytearray(wire.PACKET_MAX_BYTES))
+        room = mmap.mmap(-1, wire.PACKET_MAX_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        buffer = memoryview(room)  # takes memory as it is used: most packets are small
         while True:
             size = self._assignments.recv_into(buffer)
             if not size:
@@ -320,7 +324,7 @@ class Worker:
 
     def _pulse(self) -> None:
         """Beat, and hear the node; the whole life of the helper thread."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        signal.pthread_sigmask(signal.SIG_BLOCK, ALL_SIGNALS)
         stream: wire.Stream[wire.FromNode] = wire.Stream(wire.FromNode)
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
@@ -346,18 +350,32 @@ class Worker:
                 self._answered.notify_all()
 
 
-def be_worker(app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> int:
-    """Turn this freshly forked (or exec'ed) process into a worker and live its life."""
-    random.seed()
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
-    detach_input()
+def prepare() -> None:
+    """Do what is the same for every worker, once, before any is forked.
+
+    A newborn inherits it for nothing, while each page that it must write to itself is copied. From
+    here on the process writes through fresh streams and takes signals as a worker does.
+    """
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # whatever the app's import has put there
             stream.flush()
-    attach_output(plumbing.output)
+    detach_input()
+    open_streams()
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def be_worker(app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> int:
+    """Turn this freshly forked (or exec'ed) and prepared process into a worker; live its life."""
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    redirect_output(plumbing.output)
     agent.install(plumbing.logs, plumbing.dumps)
     os.environ["SUPERVISOR_WORKER"] = config.worker_id
     try:

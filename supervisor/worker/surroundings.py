@@ -134,9 +134,14 @@ class Surroundings:
 
 def attach_output(output_fd: int) -> None:
     """Point stdout and stderr at the node's memory file, so that writing can never block."""
+    redirect_output(output_fd)
+    open_streams()
+
+
+def redirect_output(output_fd: int) -> None:
+    """Let the streams that are open write to this descriptor from now on."""
     os.dup2(output_fd, 1)
     os.dup2(output_fd, 2)
-    open_streams()
 
 
 def detach_input() -> None:

@@ -243,3 +243,7 @@ def send_with_fds(sock: socket.socket, message: Message, fds: tuple[int, ...]) -
     """Send one packet with open descriptors attached."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
     sock.sendmsg([encode(message)], rights)
+
+
+#: Shared, since a decoder keeps nothing between messages, and made before any worker is forked.
+assignments: Decoder[Assignment] = Decoder(Assignment)

@@ -1,7 +1,7 @@
 """The zygote: an exec'ed, single-threaded process that has imported the app and forks workers.
 
 Secret kept here: how a worker is born as the *node's* child. The zygote forks twice, the middle
-process leaves, and the kernel hands the orphan to the nearest subreaper, the node. The newborn
+process leaves, and the kernel hands its orphans to the nearest subreaper, the node. A newborn
 waits until its parent is the node (never until a pipe closes: that comes first), then asks to die
 with it, then looks again. With --exec the process itself becomes the one worker. Everything the
 node knows of the app's types it learns from `Booted`.
@@ -17,14 +17,17 @@ import importlib
 import json
 import os
 import resource
+import select
 import signal
 import socket
+import struct
 import sys
 import threading
 import traceback
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from supervisor.clock import SystemClock
 from supervisor.errors import BootFailed
@@ -37,6 +40,7 @@ from supervisor.worker.main import (
     EXIT_OK,
     Plumbing,
     be_worker,
+    prepare,
 )
 
 if TYPE_CHECKING:
@@ -44,16 +48,22 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 HAND_OVER_S = 5.0
+#: A newborn looks this often whose child it is; the middle process may have others to fork.
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.0002, 0.002
+#: Births from one middle process, whose own fork costs as much as a worker's.
+BATCH = 16
 #: Where the node leaves the limit of descriptors that was in force before it raised its own.
 DESCRIPTOR_LIMIT = "TASK_SUPERVISOR_NOFILE"
-_PID_BYTES = 8
+_PID = struct.Struct("<q")
 
 
 def prctl(option: int, value: int) -> None:
-    """Call prctl(2) and raise OSError when the kernel refuses."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, value, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    """Call prctl(2) and raise OSError when the kernel refuses.
+
+    The C library is reached through what ctypes holds already: a newborn loads nothing.
+    """
+    if ctypes.pythonapi.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(f"the kernel refused prctl({option}, {value})")
 
 
 def load_app(reference: str) -> App:
@@ -136,77 +146,115 @@ def _connected_sockets() -> list[str]:
     return peers
 
 
+class _Asked(NamedTuple):
+    """A birth that the node asked for."""
+
+    config: wire.WorkerConfig
+    plumbing: Plumbing
+
+    def close(self) -> None:
+        """Let go of the worker's descriptors in a process that is not that worker."""
+        for fd in self.plumbing:
+            os.close(fd)
+
+
 class Zygote:
     """The loop of the zygote process."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
         self._decoder: wire.Decoder[wire.Birth] = wire.Decoder(wire.Birth)
+        self._poll = select.poll()
+        self._poll.register(line, select.POLLIN)
 
     def run(self, app: App) -> int:
         """Report the app, then fork a worker for each Birth until the line closes."""
         obstacles, warnings = fork_obstacles()
+        prepare()
         gc.collect()
         gc.freeze()
         self._send(wire.Booted(describe_types(app), obstacles, warnings))
-        while True:
-            data, fds, _, _ = socket.recv_fds(
-                self._line, wire.PACKET_MAX_BYTES, len(Plumbing._fields)
-            )
-            if not data:
-                return EXIT_OK
-            for fd in fds:
-                os.set_inheritable(fd, False)  # they arrive inheritable: no exec may keep them
-            self._give_birth(app, self._decoder.decode(data).config, Plumbing(*fds))
+        while (birth := self._asked()) is not None:
+            births = [birth]
+            while len(births) < BATCH and self._more_is_asked():
+                if (birth := self._asked()) is None:
+                    break
+                births.append(birth)
+            self._give_births(app, births)
+        return EXIT_OK
+
+    def _more_is_asked(self) -> bool:
+        return bool(self._poll.poll(0))
+
+    def _asked(self) -> _Asked | None:
+        """Wait for the next birth; None once the line is closed."""
+        data, fds, _, _ = socket.recv_fds(self._line, wire.PACKET_MAX_BYTES, len(Plumbing._fields))
+        for fd in fds:
+            os.set_inheritable(fd, False)  # they arrive inheritable: no exec may keep them
+        return _Asked(self._decoder.decode(data).config, Plumbing(*fds)) if data else None
 
     def _send(self, message: wire.Message) -> None:
         self._line.send(wire.encode(message))
 
-    def _give_birth(self, app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> None:
+    def _give_births(self, app: App, births: list[_Asked]) -> None:
         try:
-            pid = self._fork_twice(app, config, plumbing)
+            pids, error = self._fork_twice(app, births), "the second fork failed"
         except OSError as exc:
-            self._send(wire.Stillborn(config.worker_id, str(exc)))
-        else:
-            self._send(wire.Born(config.worker_id, pid))
+            pids, error = [], str(exc)
         finally:
-            for fd in plumbing:
-                os.close(fd)
+            for birth in births:
+                birth.close()
+        for birth, pid in zip_longest(births, pids):
+            worker_id = birth.config.worker_id
+            if pid is None:
+                self._send(wire.Stillborn(worker_id, error))
+            else:
+                self._send(wire.Born(worker_id, pid))
 
-    def _fork_twice(self, app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> int:
+    def _fork_twice(self, app: App, births: list[_Asked]) -> list[int]:
+        """Return the pids of the workers in the order asked for; fewer if a fork failed.
+
+        They are known as born only when the middle process is gone: its orphans are the node's.
+        """
         read_end, write_end = os.pipe()
         try:
             middle = os.fork()
             if middle == 0:
                 os.close(read_end)
-                self._middle(app, config, plumbing, write_end)
+                self._middle(app, births, write_end)
             os.close(write_end)
             write_end = -1
-            told = os.read(read_end, _PID_BYTES)
+            told = b""
+            while data := os.read(read_end, BATCH * _PID.size):
+                told += data
             os.waitpid(middle, 0)
         finally:
             os.close(read_end)
             if write_end >= 0:
                 os.close(write_end)
-        if not told:
-            raise OSError("the second fork failed")
-        return int.from_bytes(told, "little")
+        return [pid for (pid,) in _PID.iter_unpack(told)]
 
-    def _middle(
-        self, app: App, config: wire.WorkerConfig, plumbing: Plumbing, write_end: int
-    ) -> NoReturn:
-        try:
-            pid = os.fork()
-        except OSError:
-            os._exit(EXIT_BOOT_FAILED)
-        if pid:
-            os.write(write_end, pid.to_bytes(_PID_BYTES, "little"))
-            os._exit(EXIT_OK)
-        os.close(write_end)
-        self._line.close()
+    def _middle(self, app: App, births: list[_Asked], write_end: int) -> NoReturn:
+        """Fork the workers and leave, so that they become orphans."""
+        for birth in births:
+            try:
+                pid = os.fork()
+            except OSError:
+                os._exit(EXIT_BOOT_FAILED)
+            if pid == 0:
+                os.close(write_end)
+                self._line.close()
+                self._live(app, birth, births)
+            os.write(write_end, _PID.pack(pid))
+        os._exit(EXIT_OK)
+
+    def _live(self, app: App, birth: _Asked, births: list[_Asked]) -> NoReturn:
         code = EXIT_BOOT_FAILED
         try:
-            code = _newborn(app, config, plumbing)
+            for other in births:
+                if other is not birth:
+                    other.close()
+            code = _newborn(app, birth.config, birth.plumbing)
         except BaseException:  # nothing of a worker may unwind into the zygote it was forked from
             traceback.print_exc()
         _leave(code)
@@ -224,10 +272,12 @@ def _handed_over(supervisor_pid: int) -> bool:
     """Wait to become the node's child, then tie our life to its; False if it is gone."""
     clock = SystemClock()
     deadline = clock.mono() + HAND_OVER_S
+    pause_s = FIRST_LOOK_S
     while os.getppid() != supervisor_pid:
         if clock.mono() > deadline:
             return False
-        clock.sleep(0.0002)
+        clock.sleep(pause_s)
+        pause_s = min(2 * pause_s, LONGEST_LOOK_S)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     return os.getppid() == supervisor_pid
 
@@ -276,6 +326,7 @@ def _main(argv: list[str] | None = None) -> int:
 
 
 def _become_worker(app: App, line: socket.socket) -> int:
+    prepare()
     line.send(wire.encode(wire.Booted(describe_types(app))))
     data, fds, _, _ = socket.recv_fds(line, wire.PACKET_MAX_BYTES, len(Plumbing._fields))
     if not data:

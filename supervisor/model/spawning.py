@@ -15,7 +15,8 @@ STABLE_AFTER_S = 10.0
 FIRST_HALT_S, LONGEST_HALT_S = 2.0, 60.0
 #: Work handed ahead must be done within this time (it can still be taken back meanwhile).
 LOOK_AHEAD_S = 0.05
-LOOK_AHEAD_MAX = 128
+#: Enough to keep a worker busy with no-ops while the next claim is written.
+LOOK_AHEAD_MAX = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,10 @@ from supervisor.worker.wire import Assign
 UNREAD_S = 1.0
 #: What waits is looked at this often: under load it is hundreds of attempts.
 CHECK_EVERY_S = 0.005
-#: Endings of short attempts wait at most this long for company.
+#: Endings of short attempts wait at most this long for company, unless a claim is being written.
 HOLD_S = 0.004
+#: Look-ahead is claimed this many at a time: a commit of more keeps other writers waiting.
+BATCH = 128
 #: Polls pause for this many times what one took, up to a limit: the bell is what counts.
 POLL_PAUSES, POLL_MOST_S = 20, 2.0
 
@@ -50,13 +52,16 @@ class Dispatching:
     def dispatch(self, now: float) -> None:
         """Claim for the free places if there may be work for them; hand in what has ended.
 
-        Under load endings wait a little for the next claim: one commit for both costs half.
+        Under load endings wait for the next claim: one commit for both costs half. So they do
+        while a claim is being written, since nothing else could be.
         """
         floor = self._floor
+        waits = self._outstanding
         claims = self._claims(now)
         if not floor.endings:
             self._held_at = now
-        if claims or not self.holds_look_ahead() or now - self._held_at >= HOLD_S:
+        rests = not self.holds_look_ahead() or now - self._held_at >= HOLD_S
+        if claims or (rests and not waits):
             self._held_at = now
             floor.scribe.ask(*floor.take_endings(), *claims)
 
@@ -115,9 +120,11 @@ class Dispatching:
             (slot, min(depth - len(slot.attempts), most - slot.assigned) - slot.promised)
             for slot in busy
         ]
-        if 2 * sum(max(0, room) for _, room in rooms) < len(busy) * depth:
-            return []  # wait until half is used up: larger batches, fewer commits
-        return [self._place(slot) for level in range(depth) for slot, room in rooms if level < room]
+        free = sum(max(0, room) for _, room in rooms)
+        if free < min(BATCH, len(busy) * depth / 2):
+            return []  # larger batches, fewer commits
+        places = [slot for level in range(depth) for slot, room in rooms if level < room]
+        return [self._place(slot) for slot in places[:BATCH]]
 
     def _all_short(self, slot: Slot, short: tuple[str, ...]) -> bool:
         return all(attempt.claim.type in short for attempt in slot.attempts.values())
@@ -132,6 +139,7 @@ class Dispatching:
         """Take in what was claimed and hand it out."""
         floor = self._floor
         self._outstanding = False
+        self._held_at = now
         self._due_at = claimed.next_due
         asking_s = now - self._polled_at  # many queues make a poll dear: then poll less often
         self._poll_wait_s = max(self._poll_s, min(POLL_MOST_S, POLL_PAUSES * asking_s))

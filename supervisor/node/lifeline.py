@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -43,6 +44,7 @@ class Lifeline:
         self._stream: wire.Stream[wire.FromWorker] = wire.Stream(wire.FromWorker)
         self._punched = 0
         self._unsent = b""
+        self._behind: deque[bytes] = deque()
 
     def gifts(self) -> tuple[int, ...]:
         """Return the descriptors a worker is born with, in the order of `Plumbing`."""
@@ -74,24 +76,34 @@ class Lifeline:
             os.close(fd)
 
     def assign(self, message: wire.Assignment) -> bool:
-        """Put one packet in the worker's queue; False if there is no room."""
-        try:
-            self._assign.send(wire.encode(message))
-        except OSError as exc:
-            if exc.errno not in (errno.EAGAIN, errno.EMSGSIZE, errno.ENOBUFS):
-                raise
+        """Put one packet in the worker's queue, or behind it; False if no queue could hold it."""
+        data = wire.encode(message)
+        if len(data) > wire.PACKET_MAX_BYTES:
             return False
+        self._behind.append(data)
+        self._refill()
         return True
+
+    def _refill(self) -> None:
+        """Move what waits behind the queue into it, as far as there is room."""
+        try:
+            while self._behind:
+                self._assign.send(self._behind[0])
+                self._behind.popleft()
+        except OSError as exc:
+            if exc.errno not in (errno.EAGAIN, errno.ENOBUFS):
+                raise
 
     def take_back(self) -> list[int]:
         """Withdraw what has not been read; return the numbers of the attempts."""
-        seqs = []
+        packets = []
         with suppress(BlockingIOError):
             while data := self._assign_theirs.recv(wire.PACKET_MAX_BYTES, socket.MSG_DONTWAIT):
-                message = wire.assignments.decode(data)
-                if isinstance(message, wire.Assign):
-                    seqs.append(message.seq)
-        return seqs
+                packets.append(data)
+        packets += self._behind
+        self._behind.clear()
+        messages = [wire.assignments.decode(data) for data in packets]
+        return [message.seq for message in messages if isinstance(message, wire.Assign)]
 
     def send(self, message: wire.FromNode) -> bool:
         """Send a control message; False if the worker does not take it now.
@@ -126,6 +138,7 @@ class Lifeline:
             return
         if not size:
             raise EOFError
+        self._refill()
         yield from self._stream.feed(memoryview(buffer)[:size])
 
     def output_tail(self, start: int, end: int | None) -> str:
@@ -153,6 +166,7 @@ class Lifeline:
     def trim(self) -> None:
         """Send what is still to be sent, and give back output that is older than any tail."""
         self._flush()
+        self._refill()
         end = os.fstat(self._output_fd).st_size
         self._punched = min(self._punched, end)
         keep_from = end - self._tail_bytes

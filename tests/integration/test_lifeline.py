@@ -52,6 +52,21 @@ def test_what_was_not_read_can_be_taken_back_once(line: Lifeline) -> None:
     assert line.take_back() == []
 
 
+def test_what_the_queue_cannot_hold_waits_behind_it_in_order(line: Lifeline) -> None:
+    for seq in range(1, 101):  # far more than any socket holds
+        assert line.assign(wire.Assign(seq, "task_x", 1, "t", "x" * 256 * 1024, 60.0))
+    assert line.assign(wire.Stop())
+    theirs = line._assign_theirs
+    read = []
+    for _ in range(3):  # what a worker would read
+        assign = wire.assignments.decode(theirs.recv(wire.PACKET_MAX_BYTES))
+        read.append(getattr(assign, "seq", 0))
+        line.trim()
+    assert read == [1, 2, 3]
+    assert line.take_back() == list(range(4, 101))
+    assert line.take_back() == []
+
+
 def test_an_assignment_that_no_queue_can_hold_is_refused(line: Lifeline) -> None:
     huge = wire.Assign(1, "task_x", 1, "t", "x" * (4 * 1024 * 1024), 60.0)
     assert line.assign(huge) is False

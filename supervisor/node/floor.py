@@ -265,6 +265,11 @@ class Floor:
         if attempt.mark is not None:
             self._verify_gone(attempt, outcome, self.wall(ended_mono))
 
+    def reclaim_segments(self, task_id: str, attempt: int) -> None:
+        """Remove the shared memory that a dead attempt made, if it left any."""
+        if count := self.pool.reclaim_segments(task_id, attempt):
+            emit("segments.reclaimed", task_id=task_id, attempt=attempt, segments=count)
+
     def observe_end(self, attempt: Attempt, outcome: Outcome, duration_s: float) -> None:
         """Count an ending in the metrics."""
         labels = {"type": attempt.claim.type, "outcome": metric_outcome(outcome)}

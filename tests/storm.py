@@ -1,7 +1,8 @@
-"""A storm: random tasks while workers and the node are killed, and the judgement of what is left.
+"""A storm: random tasks while workers and the node are killed.
 
-Secret kept here: what "nothing lost, nothing twice" means, as a list of violations. The chaos suite
-runs a small storm; `make soak` runs a large one and makes the same demands.
+Secret kept here: what a storm consists of and how every kind of task in it may end; invariants.py
+judges what is left. The chaos suite runs a small storm; `make soak` runs a large one and makes the
+same demands.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ import random
 import signal
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from harness import NodeUnderTest, eventually
+from invariants import Account, Ends, executions
 
-from supervisor.model.states import ENDED, State, is_legal
+from supervisor.model.states import CRASH_REASONS
 from supervisor.store import TaskView
 
 APP = "tests.programs.tasks_storm:app"
@@ -31,32 +32,34 @@ KINDS = ("ok", "aok", "fail", "flaky", "crash", "overrun", "stubborn")
 WEIGHTS = (60, 10, 10, 10, 6, 3, 1)
 #: Their number of runs is fixed; all others are repeated until they come through.
 UNREPEATED = ("fail", "overrun", "stubborn")
-#: How an attempt may have ended without its own report; only then may its task run again unasked.
-INTERRUPTED = {"crashed", "node_lost", "shutdown", "timeout", "soft_timeout", "heartbeat_lost"}
+RETRIES = 20
 #: Ends that two kinds of death nobody planned may also lead to.
-UNPLANNED = {("FAILED", "crashed"), ("TIMEOUT", "node_lost")}
-EXPECTED: dict[str, set[tuple[str, str]]] = {
-    "ok": {("SUCCESS", "returned")},
-    "aok": {("SUCCESS", "returned")},
-    "fail": {("FAILED", "raised")},
-    "flaky": {("SUCCESS", "returned")},
-    "crash": {("SUCCESS", "returned")},
-    "overrun": {("TIMEOUT", "soft_timeout")},
-    "stubborn": {("TIMEOUT", "timeout")},
+UNPLANNED: Ends = frozenset(
+    {*(("FAILED", str(reason)) for reason in CRASH_REASONS), ("TIMEOUT", "node_lost")}
+)
+CANCELED: Ends = frozenset({("CANCELED", "canceled")})
+#: How a kind may end that is not the only SUCCESS; `waits` and `hangs` end by a cancel alone.
+OTHER_ENDS: Mapping[str, Ends] = {
+    "fail": frozenset({("FAILED", "raised")}),
+    "overrun": frozenset({("TIMEOUT", "soft_timeout")}),
+    "stubborn": frozenset({("TIMEOUT", "timeout")}),
+    "waits": frozenset(),
+    "hangs": frozenset(),
 }
 BATCH, CANCELS_PER_BATCH = 30, 3
 #: No more tasks than this wait while the storm submits, so that kills are spread over all of it.
 BACKLOG = 300
 
 
-class Move(NamedTuple):
-    """One audited move of a task."""
+def allowed_ends(kind: str, *, canceled: bool) -> Ends:
+    """Return how a task of this kind may end when workers and nodes are killed."""
+    ends = OTHER_ENDS.get(kind, frozenset({("SUCCESS", "returned")}))
+    return ends | (UNPLANNED if kind in UNREPEATED else ends) | (CANCELED if canceled else ends)
 
-    before: str | None
-    after: str
-    operator: str
-    reason: str
-    attempt: int
+
+def retries_of(kind: str) -> int | None:
+    """Return the retries a task of this kind is submitted with; None leaves it to its type."""
+    return None if kind in UNREPEATED else RETRIES
 
 
 class Killer:
@@ -161,82 +164,18 @@ class Storm:
             "tasks_run_again": sum(number > 1 for number in times),
         }
 
+    def account(self) -> Account:
+        """Return what is on record, to be judged."""
+        expected = {
+            task_id: allowed_ends(spec["type"], canceled=task_id in self.canceled)
+            for task_id, spec in zip(self.ids, self.specs, strict=True)
+        }
+        return Account(self.node.query, expected, self.runs)
+
     def violations(self) -> list[str]:
         """Say everything that should not be so; empty when the storm was weathered."""
-        trails = trails_of(self.node)
-        return [
-            *self._lost(trails),
-            *self._illegal(trails),
-            *self._ended_twice(trails),
-            *self._run_twice(trails),
-            *self._ended_wrongly(),
-            *self._complaints(),
-        ]
-
-    def _lost(self, trails: Mapping[str, list[Move]]) -> Iterator[str]:
-        (stored,) = self.node.query("SELECT count(*) FROM tasks")[0]
-        if not stored == len(self.ids) == len(self.specs) == len(self.views):
-            yield f"lost: {len(self.specs)} submitted, {stored} stored, {len(self.views)} read"
-        for task_id in trails.keys() ^ self.views.keys():
-            yield f"lost: {task_id} has no audit trail or no row"
-        for view in self.views.values():
-            if view.state not in ENDED:
-                yield f"lost: {view.task_id} reads {view.state}"
-
-    def _illegal(self, trails: Mapping[str, list[Move]]) -> Iterator[str]:
-        """Every move is in the transition table, and the row reads where they lead."""
-        for task_id, moves in trails.items():
-            wrong = _illegal_move(moves)
-            if wrong:
-                yield f"illegal: {task_id}: {wrong}"
-            elif task_id in self.views and moves[-1].after != self.views[task_id].state:
-                yield f"illegal: {task_id} reads {self.views[task_id].state}, audited {moves}"
-
-    def _ended_twice(self, trails: Mapping[str, list[Move]]) -> Iterator[str]:
-        """One ending for each attempt, audited as it is stored."""
-        stored = {
-            (task_id, attempt): outcome
-            for task_id, attempt, outcome in self.node.query(
-                "SELECT task_id, attempt, outcome FROM attempts"
-            )
-        }
-        audited: dict[tuple[str, int], list[str]] = defaultdict(list)
-        for task_id, moves in trails.items():
-            for move in moves:
-                if move.before == "RUNNING":
-                    audited[task_id, move.attempt].append(move.after)
-        for key in stored.keys() | audited.keys():
-            if audited.get(key, []) != [stored.get(key)]:
-                yield f"endings of {key}: stored {stored.get(key)}, audited {audited.get(key)}"
-
-    def _run_twice(self, trails: Mapping[str, list[Move]]) -> Iterator[str]:
-        """Each attempt ran once at most; another run comes only after an ending that says why."""
-        why = {
-            (task_id, move.attempt): move.reason
-            for task_id, moves in trails.items()
-            for move in moves
-            if move.before == "RUNNING"
-        }
-        for task_id, numbers in executions(self.runs).items():
-            for number, times in Counter(numbers).items():
-                if times > 1:
-                    yield f"twice: {task_id} attempt {number} ran {times} times"
-                if why.get((task_id, number), "never_started") == "never_started":
-                    yield f"twice: {task_id} attempt {number} ran, and no audit line says so"
-            for number in numbers[:-1]:
-                if why.get((task_id, number)) not in INTERRUPTED | {"raised"}:
-                    yield f"twice: {task_id} ran again after {why.get((task_id, number))}"
-
-    def _ended_wrongly(self) -> Iterator[str]:
-        """Everybody ended as it was told to, or by an accident that is on record."""
-        for task_id, spec in zip(self.ids, self.specs, strict=True):
-            view, kind = self.views[task_id], spec["type"]
-            how = (str(view.state), view.reason or "")
-            allowed = EXPECTED[kind] | (UNPLANNED if kind in UNREPEATED else set())
-            if task_id in self.canceled:
-                allowed = allowed | {("CANCELED", "canceled")}
-            if how not in allowed:
-                yield f"wrong end: {kind} {how} {self.node.endings(task_id)}"
+        missing = [f"lost: {task_id} cannot be read" for task_id in set(self.ids) - set(self.views)]
+        return [*missing, *self.account().violations(), *self._complaints()]
 
     def _complaints(self) -> Iterator[str]:
         """What the node said of itself."""
@@ -257,7 +196,7 @@ def _specs(rng: random.Random, tasks: int, runs: Path) -> Iterator[dict[str, Any
             "type": kind,
             "params": {"path": str(runs), "s": round(rng.expovariate(20), 3)},
             "priority": rng.randrange(10),
-            "max_retries": None if kind in UNREPEATED else 20,
+            "max_retries": retries_of(kind),
         }
 
 
@@ -265,41 +204,10 @@ def _wait_for_room(node: NodeUnderTest) -> None:
     eventually(lambda: live(node) < BACKLOG, 60, "the backlog shrinks")
 
 
-def _illegal_move(moves: list[Move]) -> str:
-    if (moves[0].before, moves[0].after) != (None, "PENDING"):
-        return f"begins with {moves[0]}"
-    for earlier, move in pairwise(moves):
-        if move.before != earlier.after:
-            return f"{move} follows {earlier}"
-        if not is_legal(State(move.before), State(move.after)):
-            return f"{move} is not in the table"
-    return ""
-
-
 def live(node: NodeUnderTest) -> int:
     """Return how many tasks have not ended."""
     ((number,),) = node.query("SELECT count(*) FROM tasks WHERE state IN ('PENDING', 'RUNNING')")
     return int(number)
-
-
-def executions(runs: Path) -> dict[str, list[int]]:
-    """Return the numbers of the attempts that wrote down their execution, in order."""
-    found: dict[str, list[int]] = defaultdict(list)
-    for line in runs.read_text().splitlines():
-        task_id, attempt, *_ = line.split()
-        found[task_id].append(int(attempt))
-    return dict(found)
-
-
-def trails_of(node: NodeUnderTest) -> dict[str, list[Move]]:
-    """Return the moves of every task."""
-    found: dict[str, list[Move]] = defaultdict(list)
-    for task_id, *move in node.query(
-        "SELECT task_id, from_state, to_state, operator, reason, attempt FROM audit_log"
-        " WHERE to_state IS NOT NULL ORDER BY id"
-    ):
-        found[task_id].append(Move(*move))
-    return dict(found)
 
 
 def settle(node: NodeUnderTest, workers: int) -> None:

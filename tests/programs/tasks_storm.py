@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import time
 
 from supervisor import App
@@ -74,6 +75,52 @@ def stubborn(ctx, path: str, s: float = 0.0):
     while True:
         with contextlib.suppress(BaseException):
             time.sleep(0.01)
+
+
+# -- of the crash points
+
+
+@app.task(max_retries=3, **LIMITS)
+def waits(ctx, path: str, s: float = 0.0):
+    executed(path, ctx.task_id, ctx.attempt)
+    while True:
+        ctx.check()
+        time.sleep(0.01)
+
+
+@app.task(max_retries=3, **LIMITS)
+def hangs(ctx, path: str, s: float = 0.0):
+    """With a child of its own, so that there is a tree to be killed."""
+    executed(path, ctx.task_id, ctx.attempt)
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(0.01)
+
+
+@app.task(max_retries=3, **LIMITS)
+def resumes(ctx, path: str, s: float = 0.0):
+    """Comes to its end only from a checkpoint."""
+    executed(path, ctx.task_id, ctx.attempt)
+    if ctx.last_checkpoint is None:
+        ctx.checkpoint({"page": ctx.attempt})
+        raise ConnectionError("after the checkpoint")
+    return ctx.last_checkpoint
+
+
+@app.task(max_retries=3, **LIMITS)
+def begets(ctx, path: str, s: float = 0.0):
+    """Has one child with its success."""
+    executed(path, ctx.task_id, ctx.attempt)
+    ctx.submit("ok", on_success=True, params={"path": path}, max_retries=20)
+
+
+@app.task(max_retries=3, **LIMITS)
+def asks(ctx, path: str, s: float = 0.0):
+    """Submits one task while it runs; the key makes it safe to be run again."""
+    executed(path, ctx.task_id, ctx.attempt)
+    key = {"dedup_key": f"child of {ctx.task_id}", "dedup_ttl": 3600}
+    return ctx.submit("ok", params={"path": path}, max_retries=20, **key)
 
 
 # -- of the soak

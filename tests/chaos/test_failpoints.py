@@ -1,0 +1,266 @@
+"""The crash table, point by point: killed at that very instruction, started again, and judged.
+
+Every point of programs/failpoints.py is one test. A node (or a submitter, or an autopsy) is killed
+there amid a handful of tasks that return, fail, retry, crash, overrun, are canceled, keep a
+checkpoint and submit others. A clean node follows; then nothing may be lost, ended twice or left.
+
+Several scenes play at once, since most of each is waiting: so this module has its own guard.
+Not covered: the power cut of the machine (only processes are killed).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness import NodeUnderTest, eventually
+from invariants import Account
+from storm import APP, SETTINGS, allowed_ends, live, retries_of
+
+from autopsy.bundle import read_bundle
+from autopsy.retention import list_bundles
+from supervisor.client import Handle
+from supervisor.store import open_store
+from tests.programs.failpoints import FIRED, POINTS, Moment, Victim, armed
+
+AT_ONCE = 3
+KINDS = ("ok", "flaky", "crash", "waits", "resumes", "begets", "asks")
+#: Only where they matter: evidence is dear.
+FORCED = ("hangs", "stubborn", "overrun", "fail", "aok")
+FORCED_ROWS = ("verdict", "terminate", "finish", "take over", "stop")
+CANCELED = ("waits", "hangs")
+QUICK: Mapping[str, object] = {**SETTINGS, "drain_grace": 0.2, "retry_base": 0.05}
+
+_ENDED = "SELECT count(*) FROM attempts WHERE outcome IS NOT NULL"
+_BECAME = "SELECT count(*) FROM audit_log WHERE from_state = 'RUNNING' AND "
+#: What a verb of the ledger writes: nothing of it is there before its commit, all of it after.
+DURABLE: Mapping[str, str] = {
+    "child": "SELECT count(*) FROM tasks WHERE parent_id IS NOT NULL",
+    "publish": "SELECT count(*) = 0 FROM outbox",
+    "claim": "SELECT count(*) FROM attempts",
+    "started": "SELECT count(*) FROM attempts WHERE started_at IS NOT NULL AND outcome IS NULL",
+    "checkpoint": "SELECT count(*) FROM checkpoints",
+    "worker": "SELECT count(*) FROM workers",
+    "bundle": "SELECT count(*) FROM autopsies",
+    "finish": _ENDED,
+    "finish.children": "SELECT count(*) FROM tasks AS child JOIN tasks AS parent"
+    " ON parent.task_id = child.parent_id WHERE parent.type = 'begets'",
+    "finish.retry": _BECAME + "to_state = 'FAILED'",
+    "finish.timeout": _BECAME + "to_state = 'TIMEOUT'",
+    "finish.cancel": _BECAME + "to_state = 'CANCELED'",
+    "node.ended": "SELECT count(*) FROM nodes WHERE ended_at IS NOT NULL",
+    "node.born": "SELECT count(*) > 1 FROM nodes",
+    "sweep": _BECAME + "note = 'the node that ran it died'",
+    "stop.requeue": _BECAME + "reason = 'shutdown'",
+    "stop.ended": "SELECT count(*) FROM nodes WHERE ended_at IS NOT NULL",
+}
+
+
+class Scene:
+    """One store, what was submitted to it, and the nodes that it has had."""
+
+    def __init__(self, node: NodeUnderTest, name: str) -> None:
+        self.node = node
+        self.name = name
+        self.point = POINTS[name]
+        self.handles: dict[str, Handle] = {}
+        self.canceled: set[str] = set()
+        self.wrong: list[str] = []
+
+    @property
+    def runs(self) -> Path:
+        return self.node.root / "runs"
+
+    def play(self) -> None:
+        if self.point.victim is Victim.SUBMITTER:
+            self._submitter_dies()
+        else:
+            self._submit_all()
+            self._node_dies()
+        self.look_at_what_is_durable()
+        self.recovers()
+        self.judge()
+
+    def _submit_all(self) -> None:
+        if self.point.victim is Victim.STOPPING:  # something must run for longer than the grace
+            self._submit("ok", 1.5)
+        for kind in KINDS + (FORCED if self.point.row in FORCED_ROWS else ()):
+            self._submit(kind, 0.0)
+
+    def _submit(self, kind: str, s: float) -> None:
+        spec = {"max_retries": retries_of(kind), "priority": 5}
+        handle = self.node.submit(kind, spec=spec, path=str(self.runs), s=s)
+        self.handles[f"{kind} {s}"] = handle
+
+    def _node_dies(self) -> None:
+        """Start a node that dies at the point."""
+        node, victim = self.node, self.point.victim
+        if victim is Victim.SUCCESSOR:
+            node.start(wait=False)
+            eventually(self.is_at_work, 15, "it is at work")
+            node.kill()
+        node.prefix = armed(self.name)
+        node.start(wait=False)
+        if victim is Victim.STOPPING:
+            eventually(self.is_at_work, 15, "it is at work")
+            node.signal(signal.SIGTERM)
+        eventually(self.is_dead, 20, f"killed at {self.name}: {node.log_text()[-2000:]}")
+        self._require_fired(node.wait_exit(1))
+
+    def _submitter_dies(self) -> None:
+        """A program that submits three tasks dies at the point; it is run again and lives."""
+        self.node.start(wait=False)
+        specs = [
+            {"type": "ok", "params": {"path": str(self.runs)}, "dedup_key": f"key {n}"}
+            for n in range(3)
+        ]
+        (self.node.root / "specs.json").write_text(json.dumps(specs))
+        program = [sys.executable, "-m", "supervisor.cli", "submit", "specs.json", "--json"]
+        code = self._run(armed(self.name, *program)).returncode
+        self._require_fired(code)
+        answer = self._run(program)
+        assert answer.returncode == 0, answer.stderr
+
+    def _run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=self.node.root, env=self.node.env, timeout=30,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    def _require_fired(self, code: int) -> None:
+        assert code == -signal.SIGKILL, self.node.log_text()
+        assert (self.node.root / FIRED).read_text() == self.name
+
+    def is_at_work(self) -> bool:
+        return self.handles["hangs 0.0"].view().started_at is not None
+
+    def is_dead(self) -> bool:
+        if self.node.running:
+            self.cancel_what_runs()
+        return not self.node.running
+
+    def cancel_what_runs(self) -> None:
+        for kind in CANCELED:
+            handle = self.handles.get(f"{kind} 0.0")
+            if handle is None or kind in self.canceled or handle.view().started_at is None:
+                continue
+            handle.cancel(by="anna", reason="enough")
+            self.canceled.add(kind)
+
+    def look_at_what_is_durable(self) -> None:
+        """A transaction is whole: not one row before its commit, and all of them after it."""
+        verb, _, word = self.name.rpartition(".")
+        if word not in ("written", "committed") or verb not in DURABLE:
+            return
+        ((count,),) = self.node.query(DURABLE[verb])
+        if bool(count) != (self.point.moment is Moment.COMMITTED):
+            self.wrong.append(f"killed at {self.name}: {count} of {DURABLE[verb]}")
+
+    def recovers(self) -> None:
+        """Start a clean node, if there is none, and let everything come to its end."""
+        if not self.node.running:
+            self.node.prefix = ()
+            self.node.start(wait=False)
+        eventually(self.is_over, 30, "all tasks have ended")
+        eventually(lambda: len(self.node.worker_pids()) == 4, 10, "all workers are there")
+        eventually(lambda: not self.node.extra_processes(), 5, "no other process is left")
+        assert self.node.stop() == 0, self.node.log_text()
+
+    def is_over(self) -> bool:
+        assert self.node.running, self.node.log_text()
+        self.cancel_what_runs()
+        return live(self.node) == 0
+
+    def judge(self) -> None:
+        node = self.node
+        expected = {
+            handle.task_id: allowed_ends(name.split()[0], canceled=name.split()[0] in CANCELED)
+            for name, handle in self.handles.items()
+        }
+        if self.point.victim is Victim.SUBMITTER:  # it could not tell us the ids
+            rows = node.query("SELECT task_id FROM tasks WHERE dedup_key LIKE 'key %'")
+            expected = {task_id: allowed_ends("ok", canceled=False) for (task_id,) in rows}
+            if len(expected) != 3:
+                self.wrong.append(f"three were submitted (twice), {len(expected)} are there")
+        self.wrong += Account(node.query, expected, self.runs).violations()
+        self.wrong += self._families() + self._bundles()
+        for event in ("transition.refused", "loop.failed"):
+            self.wrong += [f"{line}" for line in node.events(event)]
+
+    def _families(self) -> list[str]:
+        """A child belongs to an ending, or is protected by its key: one each, whatever happened."""
+        parents = [self.handles[f"{k} 0.0"].task_id for k in ("begets", "asks") if self.handles]
+        found = Counter(
+            parent
+            for (parent,) in self.node.query(
+                "SELECT parent_id FROM tasks WHERE parent_id IS NOT NULL"
+            )
+        )
+        return [] if found == dict.fromkeys(parents, 1) else [f"children: {found} of {parents}"]
+
+    def _bundles(self) -> list[str]:
+        """Whatever the folder holds is whole or listed as unfinished, as by a capture cut short."""
+        bundles = list_bundles(self.node.root / "autopsies")
+        for one in bundles:
+            if one.complete:
+                read_bundle(one.path)
+        half = [one.path.name for one in bundles if not one.complete]
+        cut_short = self.point.row in ("verdict", "terminate", "take over")
+        wanted = self.name == "bundle.partial"
+        return [] if bool(half) == wanted or (half and cut_short) else [f"half-made: {half}"]
+
+
+# -- many at once
+
+Judged = Callable[[str], list[str]]
+
+
+@pytest.fixture(autouse=True)
+def leave_nothing_behind() -> None:
+    """Instead of the guard of conftest: other scenes play beside the one that is judged."""
+
+
+@pytest.fixture(scope="module")
+def judged(
+    nursery: Any, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Judged]:
+    """Play the scenes of all the points that were selected, a few at a time."""
+    empty = tmp_path_factory.mktemp("store") / "empty.db"
+    open_store(f"sqlite:///{empty}", create=True).close()
+    names = [
+        item.callspec.params["name"]
+        for item in request.session.items
+        if item.path == request.path and hasattr(item, "callspec")
+    ]
+    with ThreadPoolExecutor(AT_ONCE) as stage:
+        scenes: dict[str, Future[list[str]]] = {
+            name: stage.submit(_play, nursery, empty, name) for name in names
+        }
+        yield lambda name: scenes[name].result()
+        for scene in scenes.values():
+            scene.cancel()
+
+
+def _play(nursery: Any, empty: Path, name: str) -> list[str]:
+    node = nursery.make(APP, dict(QUICK))
+    shutil.copy(empty, node.store_path)
+    scene = Scene(node, name)
+    try:
+        scene.play()
+    finally:
+        left = nursery.close(node)
+    return [*scene.wrong, *(f"left behind: {one}" for one in left)]
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_killed_at(judged: Judged, name: str) -> None:
+    assert judged(name) == []

@@ -19,6 +19,12 @@ BENCHES = (
     "drain",
     "latency",
     "births",
+    "replacement",
+    "cancel",
+    "idle",
+    "scrape",
+    "probes",
+    "memory",
 )
 
 

@@ -42,6 +42,11 @@ class Figure:
         return {**asdict(self), "ok": self.ok, "ratio": self.ratio}
 
 
+def quantile(values: Sequence[float], share: float) -> float:
+    """Return the value below which this share of them lies."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
 def keep(figures: Sequence[Figure]) -> Path:
     """Write the list where the other tools look for it."""
     OUT.parent.mkdir(exist_ok=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from bench import node
 from bench.figure import Figure
-from supervisor.model.spec import parse_spec
 
 
 def measure(folder: Path, scale: float) -> list[Figure]:
@@ -16,8 +15,7 @@ def measure(folder: Path, scale: float) -> list[Figure]:
     stamps = folder / "stamps"
     port = node.free_port()
     node.fill(folder, 0)
-    raw = {"type": "stamp", "queue": "bench", "params": {"fd_path": str(stamps)}}
-    stamp = parse_spec(raw)
+    stamp = node.spec("stamp", fd_path=str(stamps))
     sent = []
     with node.running(folder, port=port) as process:
         node.wait_ready(process, port)

@@ -11,19 +11,24 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from supervisor.client import Client
 from supervisor.clock import SystemClock
-from supervisor.model.spec import TaskSpec
+from supervisor.model.spec import TaskSpec, parse_spec
 from supervisor.settings import load_settings
 from supervisor.store import Ledger, open_store
 
 ROOT = Path(__file__).parent.parent
 NOOP = TaskSpec(type="noop", queue="bench")
+
+
+def spec(type_name: str, **params: object) -> TaskSpec:
+    """Return what to submit for one task of the benchmarks' app."""
+    return parse_spec({"type": type_name, "queue": "bench", "params": params})
 
 
 def free_port() -> int:
@@ -60,12 +65,15 @@ def fill(folder: Path, tasks: int, type_name: str = "noop") -> float:
 
 
 @contextmanager
-def running(folder: Path, *, workers: int = 2, port: int = 0) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a node on the folder's store and stop it at the end."""
+def running(
+    folder: Path, *flags: str, workers: int = 2, port: int = 0
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a node on the folder's store, with these flags beside, and stop it at the end."""
     command = [
         *(sys.executable, "-m", "supervisor", "run", "bench.tasks:app"),
         *("--store", address(folder), "--workers", str(workers)),
         *("--metrics-listen", f"127.0.0.1:{port}" if port else "none"),
+        *flags,
     ]
     with (folder / "node.log").open("wb") as log:
         node = subprocess.Popen(command, cwd=ROOT, stderr=log, env={**os.environ, "NO_COLOR": "1"})
@@ -74,6 +82,51 @@ def running(folder: Path, *, workers: int = 2, port: int = 0) -> Iterator[subpro
     finally:
         node.terminate()
         node.wait(30)
+
+
+@contextmanager
+def ready(
+    folder: Path, *flags: str, workers: int = 2
+) -> Iterator[tuple[subprocess.Popen[bytes], Client, str]]:
+    """Run a node on a new store until all workers are ready; with a client, and its metrics URL."""
+    fill(folder, 0)
+    port = free_port()
+    with running(folder, *flags, workers=workers, port=port) as process:
+        wait_ready(process, port)
+        db = done(folder)
+        wait_until(lambda: _count(db, "workers") == workers)
+        db.close()
+        submitter = client(folder)
+        yield process, submitter, f"http://127.0.0.1:{port}/metrics"
+        submitter.close()
+
+
+def wait_until(told: Callable[[], bool], timeout_s: float = 60, every_s: float = 0.001) -> None:
+    """Wait until it is so. Raises: TimeoutError."""
+    deadline = time.monotonic() + timeout_s
+    while not told():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not so after {timeout_s:g} s: {told}")
+        time.sleep(every_s)
+
+
+def _count(db: sqlite3.Connection, table: str) -> int:
+    count: int = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+    return count
+
+
+def workers_of(folder: Path) -> list[int]:
+    """Return the pids of the workers that live."""
+    db = done(folder)
+    rows = db.execute("SELECT pid FROM workers WHERE ended_at IS NULL").fetchall()
+    db.close()
+    return [pid for (pid,) in rows]
+
+
+def exact_cpu_s(pid: int) -> float:
+    """Return the CPU seconds of all living threads of a process, to the nanosecond."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
 def wait_ready(node: subprocess.Popen[bytes], port: int, timeout_s: float = 20) -> None:

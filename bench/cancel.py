@@ -1,0 +1,60 @@
+"""How soon a canceled task is canceled: one that listens, and one that never will."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+
+from bench import node
+from bench.figure import Figure, quantile
+from supervisor.client import Client
+
+GRACE_S, CAPTURE_S = 1.0, 2.0
+
+
+def measure(folder: Path, scale: float) -> list[Figure]:
+    """From the call of cancel() to the row that reads CANCELED."""
+    place = folder / "cancel"
+    place.mkdir()
+    flags = [
+        *("--cancel-grace", str(GRACE_S), "--autopsy-budget", str(CAPTURE_S)),
+        *("--autopsy-dir", str(folder / "autopsies")),
+    ]
+    with node.ready(place, *flags) as (_, client, _url):
+        obeyed = [_cancel_ms(client, place, "obey") for _ in range(max(5, int(50 * scale)))]
+        defied = [_cancel_ms(client, place, "defy") for _ in range(max(1, int(5 * scale)))]
+    return [
+        _most("cancel of a cooperative task, p50", statistics.median(obeyed), 100),
+        _most("cancel of a cooperative task, p95", quantile(obeyed, 0.95), 100),
+        _most(
+            f"cancel of a hopeless task, grace {GRACE_S:g} s",
+            max(defied),
+            (GRACE_S + CAPTURE_S + 1) * 1000,
+        ),
+    ]
+
+
+def _most(name: str, value: float, floor: float) -> Figure:
+    return Figure(name=name, value=value, unit="ms", floor=floor, at_most=True)
+
+
+def _cancel_ms(client: Client, place: Path, type_name: str) -> float:
+    (handle,) = client.submit([node.spec(type_name)])
+    db = node.done(place)
+
+    def row(task_id: str = handle.task_id) -> tuple[str, int | None]:
+        found: tuple[str, int | None] = db.execute(
+            "SELECT t.state, a.started_at FROM tasks t LEFT JOIN attempts a USING (task_id) "
+            "WHERE t.task_id = ?",
+            (task_id,),
+        ).fetchone()
+        return found
+
+    node.wait_until(lambda: row()[1] is not None)
+    began = time.perf_counter()
+    handle.cancel(by="bench", reason="measuring")
+    node.wait_until(lambda: row()[0] == "CANCELED")
+    waited_ms = (time.perf_counter() - began) * 1000
+    db.close()
+    return waited_ms

@@ -1,0 +1,32 @@
+"""How long a scrape of the metrics takes."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from pathlib import Path
+
+from bench import node
+from bench.figure import Figure, quantile
+
+
+def measure(folder: Path, scale: float) -> list[Figure]:
+    """GET /metrics of a node that drains no-op tasks meanwhile."""
+    waits = []
+    with node.ready(folder) as (_, _client, url):
+        node.fill(folder, int(30_000 * scale))
+        for _ in range(max(20, int(100 * scale))):
+            began = time.perf_counter()
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                answer.read()
+            waits.append((time.perf_counter() - began) * 1000)
+            time.sleep(0.01)
+    return [
+        Figure(
+            name="scrape of a busy node, p95",
+            value=quantile(waits, 0.95),
+            unit="ms",
+            floor=50,
+            at_most=True,
+        )
+    ]

@@ -36,9 +36,13 @@ class Intensity:
         recent = (*(t for t in self.recent if now - t < self.window_s), now)
         if len(recent) <= self.deaths:
             return replace(self, recent=recent)
-        exponent = min(self.halts, 62)  # far past the longest halt, and keeps the float finite
+        halts = 0 if self._was_calm(now) else self.halts
+        exponent = min(halts, 62)  # far past the longest halt, and keeps the float finite
         wait = min(LONGEST_HALT_S, FIRST_HALT_S * 2.0**exponent)
-        return replace(self, recent=(), halts=self.halts + 1, halted_until=now + wait)
+        return replace(self, recent=(), halts=halts + 1, halted_until=now + wait)
+
+    def _was_calm(self, now: float) -> bool:
+        return self.halted_until is not None and now - self.halted_until >= 2 * self.window_s
 
     def is_halted(self, now: float) -> bool:
         """Say whether births wait at this moment."""

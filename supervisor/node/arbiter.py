@@ -138,7 +138,7 @@ class Arbiter:
             case port.Said() if (slot := floor.slots.get(event.worker_id)) is not None:
                 self._listening.said(slot, event.message, now)
             case port.Exited() if (slot := floor.slots.get(event.worker_id)) is not None:
-                staffing.died(slot, now)
+                staffing.died(slot, event, now)
                 self._closing.gone(slot.worker_id)
                 self._listening.exited(slot, event)
 

@@ -71,6 +71,9 @@ class Dispatching:
             return []
         if not self._hungry and now - self._polled_at < self._poll_wait_s and not self._is_due():
             return []
+        types = floor.claimable()
+        if not types:
+            return []
         owners = [self._place(slot) for slot in self._takers() if self._is_empty(slot)]
         short = self._short_types()
         ahead = self._places_ahead(short, now)
@@ -78,7 +81,7 @@ class Dispatching:
             return []
         self._outstanding, self._hungry, self._polled_at = True, False, now
         queues = floor.settings.queues or None
-        return [port.ClaimFor(owners, tuple(floor.types), queues, ahead, short)]
+        return [port.ClaimFor(owners, types, queues, ahead, short)]
 
     def _may_claim(self) -> bool:
         floor = self._floor
@@ -104,7 +107,8 @@ class Dispatching:
         return Owner(slot.worker_id, slot.pid, slot.start_ticks)
 
     def _short_types(self) -> tuple[str, ...]:
-        return tuple(kind for kind, mean in self._listening.durations.items() if is_short(mean))
+        held, means = self._floor.held, self._listening.durations
+        return tuple(kind for kind, mean in means.items() if is_short(mean) and kind not in held)
 
     def _places_ahead(self, short: tuple[str, ...], now: float) -> list[Owner]:
         """Offer places behind running short attempts, round robin over the workers."""

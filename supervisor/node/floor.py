@@ -142,6 +142,7 @@ class Floor:
     slots: dict[str, Slot] = field(default_factory=dict)
     types: dict[str, TypeInfo] = field(default_factory=dict)
     queues: set[str] = field(default_factory=set)
+    held: dict[str, float] = field(default_factory=dict)
     options: dict[str, TaskOptions] = field(default_factory=dict)
     generation: int = 1
     booted_generation: int = 0
@@ -170,6 +171,10 @@ class Floor:
         for slot in self.slots.values():
             if (attempt := slot.current) is not None:
                 yield slot, attempt
+
+    def claimable(self) -> tuple[str, ...]:
+        """Return the types whose tasks may be started now."""
+        return tuple(kind for kind in self.types if kind not in self.held)
 
     def limits_of(self, claim: Claim) -> TaskLimits:
         """Return the effective limits of a task: task > type > queue > settings."""

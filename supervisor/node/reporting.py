@@ -131,10 +131,15 @@ class Reporting:
         return tuple(reasons)
 
     def _notes(self) -> tuple[str, ...]:
-        return tuple(
+        unknown = [
             f"tasks of type {name} wait: no such type in this app"
             for name in sorted(self._mending.unrouted)
-        )
+        ]
+        held = [
+            f"tasks of type {name} wait: they ended too many workers one after the other"
+            for name in sorted(self._floor.held)
+        ]
+        return (*unknown, *held)
 
     def _workers(self) -> dict[str, int]:
         found = Counter(_state(slot) for slot in self._floor.slots.values())

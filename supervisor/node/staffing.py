@@ -11,6 +11,7 @@ from supervisor.model.termination import Phase
 from supervisor.node import port
 from supervisor.node.closing import Closing
 from supervisor.node.floor import Floor, Slot
+from supervisor.node.holding import Holding
 from supervisor.settings import TaskOptions
 from supervisor.telemetry.events import emit
 
@@ -27,6 +28,7 @@ class Staffing:
         self._app = app
         rate = floor.settings.restart_intensity
         self._intensity = Intensity(deaths=rate.limit, window_s=rate.window_s)
+        self._holding = Holding(floor, self._intensity)
         self._births = 0
         self._halted = False
         self._reason = "initial"
@@ -92,6 +94,7 @@ class Staffing:
     def spawn(self, now: float) -> None:
         """Ask for as many workers as are missing, unless a crash loop has halted births."""
         floor = self._floor
+        self._holding.release(now)
         if floor.stopping is not None or self._is_halted(now):
             return
         if floor.booted_generation < floor.generation and not self._zygote_asked:
@@ -145,11 +148,15 @@ class Staffing:
         emit("spawn.failed", error=why)
         self._note_death(0.0, now)
 
-    def died(self, slot: Slot, now: float) -> None:
-        """A worker was reaped; only deaths nobody asked for count against the intensity."""
+    def died(self, slot: Slot, exit: port.Exited, now: float) -> None:
+        """A worker was reaped: one that died in a body tells of that type, not of the workers."""
         if slot.farewell is not None or slot.leaving:
-            return
-        self._note_death(now - (slot.ready_at or now), now)
+            return  # somebody asked for it
+        attempt = slot.attempts.get(exit.last.seq)
+        if attempt is not None:
+            self._holding.died(attempt.claim.type, now)
+        else:
+            self._note_death(now - (slot.ready_at or now), now)
 
     def _note_death(self, lived_s: float, now: float) -> None:
         self._intensity = self._intensity.died(lived_s, now)

@@ -122,7 +122,8 @@ class Settings:
         metadata=_of(
             kind.intensity(),
             "Workers that may fail to start in a span of time before the pool halts with an "
-            "alarm instead of spinning.",
+            "alarm instead of spinning; and workers that the tasks of one type may end before "
+            "that type waits.",
         ),
     )
     # Limits of a task
@@ -202,7 +203,7 @@ class Settings:
     )
     cpu_spin_after: float = field(
         default=600.0,
-        metadata=_of(kind.seconds(0.05), "Full use of a CPU without progress until it is a spin."),
+        metadata=_of(kind.seconds(0.05), "Full use of a CPU for this long is a spin."),
     )
     on_heartbeat_lost: str = field(
         default="kill",

@@ -159,6 +159,7 @@ def _of_workers(verdicts: tuple[str, ...]) -> tuple[Metric, ...]:
             "Workers killed with their tree, by verdict.",
             _labels(verdict=(*verdicts, "shutdown")),
         ),
+        Metric("types_held", GAUGE, "", "Types that wait since they ended too many workers."),
         Metric("restart_halted", GAUGE, "", "1 while the pool waits for a person."),
     )
 

@@ -96,6 +96,12 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 _E, "restart.halted", "Too many failed starts: the pool waits for a person.",
                 "failures", "window_s",
             ),
+            _event(
+                _E, "type.held",
+                "Tasks of a type ended too many workers: none is started for a while.",
+                "type", "crashes", "wait_s",
+            ),
+            _event(_I, "type.released", "Tasks of a held type may be started again.", "type"),
             _event(_I, "restart.resumed", "The pool starts workers again.", "reason"),
             _event(
                 _W, "orphan.killed", "A process that outlived its task was ended.",

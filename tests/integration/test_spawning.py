@@ -29,6 +29,13 @@ threading.Thread(target=threading.Event().wait, daemon=True, name="poller").star
 """
 #: The worker reseeds numpy's generator if the app has loaded it: one without `random` ends it.
 DIES_AFTER_BIRTH = "import sys, types\nsys.modules['numpy'] = types.ModuleType('numpy')\n"
+DIES_LATER = """
+import os, threading, time
+def die():
+    time.sleep(2)
+    os._exit(9)
+os.register_at_fork(after_in_child=lambda: threading.Thread(target=die, daemon=True).start())
+"""
 DIES_IN_THE_FORK = "import os\nos.register_at_fork(after_in_child=lambda: os._exit(9))\n"
 
 
@@ -166,3 +173,39 @@ def test_reload_of_execed_workers(start_node: Start, tmp_path: Path) -> None:
     )  # fmt: skip
     assert node.stop() == 0
     assert exits(node) == {"stopped"}
+
+
+def test_workers_that_die_after_seconds(start_node: Start, tmp_path: Path) -> None:
+    """Each is well for two seconds and then dies by itself: births are halted all the same."""
+    app = write_app(tmp_path, "mortal", DIES_LATER)
+    node = start_node(app, pythonpath_extra=tmp_path, restart_intensity="4/60")
+    assert node.run("greet").result_json == '"hello"'
+    eventually(lambda: node.events("restart.halted"), 20, "births are halted")
+    births = len(node.events("worker.spawned"))
+    time.sleep(3)
+    assert len(node.events("worker.spawned")) <= births + 4
+    assert births <= 10
+    assert node.get("/healthz")[0] == 200
+
+
+def test_one_type_that_ends_its_workers(start_node: Start) -> None:
+    """It waits, and the other types go on as if nothing were; a canceled one ends at once."""
+    node = start_node(workers=2, restart_intensity="4/60", max_crashes=100, retry_base=0.05)
+    crashing = [node.submit("crash") for _ in range(30)]
+    eventually(lambda: node.events("type.held"), 10, "the type is held")
+    began = time.monotonic()
+    others = [node.submit("ok", value=n) for n in range(20)]
+    for handle in others:
+        assert handle.wait(5).state is State.SUCCESS
+    assert time.monotonic() - began < 5
+    status, body = node.get("/readyz")
+    assert (status, json.loads(body)["reasons"]) == (200, [])
+    time.sleep(5)
+    births = len(node.events("worker.spawned"))
+    assert births <= 2 + 3 * 7, "no storm"
+    assert node.events("restart.halted") == []
+    assert [e["wait_s"] for e in node.events("type.held")][:2] == [2.0, 4.0]
+    for handle in crashing:
+        handle.cancel(by="anna", reason="a bad build")
+    for handle in crashing:
+        assert handle.wait(5).state is State.CANCELED

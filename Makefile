@@ -54,7 +54,7 @@ format: $(READY)  ## Format the code, sort imports, write the generated pages.
 bench: $(READY)  ## Measure; ARGS are those of `python -m bench`.
 	@$(BIN)/python -m bench $(ARGS)
 
-# About ten minutes; needs redis-server and PostgreSQL installed, makes the peers' environments.
+# About ten minutes; makes the peers' environments. redis-server and PostgreSQL: ARGS=--install.
 bench-peers: $(READY)  ## Measure other task queues beside ours; --help lists the ARGS.
 	@$(BIN)/python -m bench.peers $(ARGS)
 

@@ -1,7 +1,7 @@
 """Measure other task queues and ours in one run; keep the rows, print the tables.
 
-What is missing of Redis and PostgreSQL has to be installed first; each queue gets an environment of
-its own, below build/, made from pinned versions. About ten minutes on two cores, all together.
+Each queue gets a private server and an environment of its own, below build/, made from pinned
+versions. About ten minutes on two cores, all together.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the stages that were asked for."""
     options = _options(arguments)
     peers = [peer for peer in PEERS if peer.name in options.peers]
-    if "speed" in options.stages and (packages := server.missing({p.server for p in peers})):
-        print(f"install first: apt-get install {' '.join(packages)}", file=sys.stderr)
+    if "speed" in options.stages and not _servers_are_there(peers, options):
         return 69
     place = Path(tempfile.mkdtemp(prefix="supervisor-peers-"))
     place.chmod(0o711)  # PostgreSQL runs as somebody else and must get to its folder
@@ -51,6 +50,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _servers_are_there(peers: list[Peer], options: argparse.Namespace) -> bool:
+    packages = server.missing({peer.server for peer in peers})
+    if packages and options.install:
+        server.install(packages)
+    elif packages:
+        print(f"missing: {' '.join(packages)}; --install does it, as root", file=sys.stderr)
+    return not packages or options.install
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     names = [peer.name for peer in PEERS]
@@ -58,6 +66,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--stages", nargs="+", choices=stages, default=stages)
     parser.add_argument("--peers", nargs="+", choices=names, default=names)
     parser.add_argument("--rounds", type=int, default=3, help="runs of each queue, interleaved")
+    parser.add_argument("--install", action="store_true", help="install missing servers (apt)")
     parser.add_argument("--tasks", type=int, default=10_000, help="no-op tasks to drain")
     return parser.parse_args(arguments)
 

@@ -103,10 +103,11 @@ def _end(scene: Scene, body: str, what: str, way: Way) -> Ending:
 def _gone(scene: Scene, event: Event) -> str:
     deadline = time.monotonic() + SETTLED_S
     while time.monotonic() < deadline:
-        if not tree.is_alive(event.pid):
-            return "killed"
+        alive = tree.is_alive(event.pid)  # before the look: a body that leaves may end its process
         if scene.events(event.what, "left"):
             return "left by itself"
+        if not alive:
+            return "killed"
         time.sleep(0.004)
     raise TimeoutError(f"{event.what} is still there after {SETTLED_S:g} s")
 

@@ -45,6 +45,15 @@ def missing(kinds: set[str | None]) -> list[str]:
     return wanted
 
 
+def install(packages: Sequence[str]) -> None:
+    """Install Debian packages; needs root."""
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=60"]
+    subprocess.run([*apt, "update"], check=True, env=quiet)
+    command = [*apt, "install", "-y", "--no-install-recommends", *packages]
+    subprocess.run(command, check=True, env=quiet, stdout=subprocess.DEVNULL)
+
+
 @contextmanager
 def _redis(folder: Path) -> Iterator[Server]:
     port = _free_port()

@@ -12,7 +12,6 @@
     ├── DependencyAway         a dependency does not answer                        (exit 69)
     │   ├── StoreUnavailable
     │   └── QueueUnavailable
-    ├── SpawnFailed            a worker could not be born
     ├── BootFailed             the user's app could not be imported
     └── WireBroken             a message between node and worker is not what it should be
 
@@ -102,10 +101,6 @@ class StoreUnavailable(DependencyAway):
 
 class QueueUnavailable(DependencyAway):
     """The doorbell does not answer."""
-
-
-class SpawnFailed(SupervisorError):
-    """A worker process could not be started."""
 
 
 class BootFailed(SupervisorError):

@@ -34,7 +34,7 @@ def living_worker(reader: Reader, task: TaskView) -> WorkerRecord:
 
     Raises: Refused saying why there is none to look at.
     """
-    from autopsy.collect.procfs import start_ticks
+    from supervisor.worker.presence import lives
 
     if task.state is not State.RUNNING or task.worker_id is None:
         raise Refused(
@@ -43,7 +43,7 @@ def living_worker(reader: Reader, task: TaskView) -> WorkerRecord:
         )
     workers = reader.workers(task.node_id)
     worker = next((one for one in workers if one.worker_id == task.worker_id), None)
-    if worker is None or start_ticks(worker.pid) != worker.start_ticks:
+    if worker is None or not lives(worker.pid, worker.start_ticks):
         roll = roll_call(reader)
         gone = roll.gone_node(task)
         if gone is not None:
@@ -80,10 +80,10 @@ class Progress:
 
 def live_progress(worker: WorkerRecord, task: TaskLine) -> Progress | None:
     """Return what an attempt on this host reports now; None when it cannot be seen from here."""
-    from autopsy.collect.procfs import start_ticks
     from supervisor.worker import vitals
+    from supervisor.worker.presence import lives
 
-    if start_ticks(worker.pid) != worker.start_ticks:
+    if not lives(worker.pid, worker.start_ticks):
         return None
     fd = _open_memfd(worker.pid, vitals.NAME, os.O_RDWR)  # a map of it asks for both
     if fd is None:

@@ -12,9 +12,9 @@ import os
 import socket
 import stat
 import tempfile
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import unquote, urlsplit
 
@@ -37,7 +37,21 @@ _NOT_HEARD = (
 )
 
 
-class Bell:
+class _End(ABC):
+    """One end of the line, closed where its `with` ends."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the socket back."""
+
+
+class Bell(_End):
     """Rings at the node of one store, if it listens."""
 
     def __init__(self, store_url: str) -> None:
@@ -55,19 +69,8 @@ class Bell:
         """Give the socket back."""
         self._socket.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class Listener:
+class Listener(_End):
     """Hears the rings for one store; a later listener of the same store takes its place."""
 
     def __init__(self, store_url: str) -> None:
@@ -97,17 +100,6 @@ class Listener:
         with suppress(FileNotFoundError):
             if _identity(self._path) == self._identity:
                 self._path.unlink()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -92,6 +92,12 @@ def killed(state: State, reason: Reason, why: str, *, verdict: str | None = None
     )
 
 
+def remarked(outcome: Outcome, text: str) -> Outcome:
+    """Add a remark to what is told of an ending."""
+    detail = f"{outcome.detail}; {text}" if outcome.detail else text
+    return msgspec.structs.replace(outcome, detail=detail)
+
+
 def too_late(by_s: float, result_json: str) -> Outcome:
     """The body returned after its hard limit, before it was killed: the result does not count."""
     return Outcome(

@@ -6,6 +6,7 @@ report decides its attempt; without a report the reap does.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 from supervisor.model import outcome as ended
@@ -21,6 +22,17 @@ from supervisor.telemetry.events import emit
 from supervisor.worker import wire
 
 NS_PER_S = 1_000_000_000
+
+#: What an attempt may leave behind → its name in the usage and as a label.
+LEFT = MappingProxyType(
+    {
+        "fds": ("leaked_fds", "fd"),
+        "threads": ("leaked_threads", "thread"),
+        "segments": ("leaked_segments", "segment"),
+        "children": ("killed_children", "child"),
+        "files": ("cleared_files", "file"),
+    }
+)
 
 #: How a kill for a verdict ends the attempt.
 _KILLED: dict[Code, tuple[State, Reason]] = {
@@ -83,15 +95,36 @@ class Listening:
             self.acknowledged(attempt, "cancel")
         finished = message.finished_ns / NS_PER_S
         self._measure(attempt, (message.finished_ns - message.started_ns) / NS_PER_S)
+        outcome = self._outcome(attempt, message, finished)
+        if message.left is not None:
+            outcome = self._with_growth(attempt, outcome, message.left)
         self._floor.end(
             slot,
             attempt,
-            self._outcome(attempt, message, finished),
+            outcome,
             usage=_usage(message),
             ended_at=finished,
             output_end=message.output_end,
             children=message.children,
         )
+
+    def _with_growth(self, attempt: Attempt, outcome: Outcome, left: wire.LeftBehind) -> Outcome:
+        """Count and tell what was left behind; an outcome that keeps the names."""
+        for kind, (_, label) in LEFT.items():
+            if count := getattr(left, kind):
+                self._floor.metrics.inc("left_behind_total", count, kind=label)
+        if not left.names:
+            return outcome
+        if left.fds or left.threads or left.segments:
+            emit(
+                "growth.noticed",
+                **attempt.named, fds=left.fds, threads=left.threads, segments=left.segments,
+                children=left.children, attempts=left.attempts, names=list(left.names),
+            )  # fmt: skip
+        text = f"left behind: {', '.join(left.names)}"
+        if left.attempts > 1:
+            text += f" (by this or any of the {left.attempts - 1} attempts before it)"
+        return ended.remarked(outcome, text)
 
     def acknowledged(self, attempt: Attempt, kind: str) -> None:
         """The body has seen what it was asked; said once."""
@@ -138,10 +171,12 @@ class Listening:
         """A worker was reaped: end what it still held."""
         floor = self._floor
         unread = set(floor.pool.take_back(slot.worker_id))
+        dead: list[Attempt] = []
         for attempt in list(slot.attempts.values()):
             if attempt.seq in unread or exit.last.last_seq < attempt.seq:
                 floor.end(slot, attempt, ended.never_started(f"its worker {exit.how}"))
                 continue
+            dead.append(attempt)
             floor.begin(attempt, exit.last.started_ns, exit.last.output_start)
             usage = {"max_rss_bytes": float(exit.max_rss_bytes)}
             outcome = self._outcome_of_death(slot, attempt, exit)
@@ -151,6 +186,8 @@ class Listening:
         del floor.slots[slot.worker_id]
         floor.pool.forget(slot.worker_id)
         floor.pool.sweep_strangers()
+        for attempt in dead:
+            floor.reclaim_segments(attempt.claim.task_id, attempt.claim.attempt)
         self._note_worker(slot, exit.how)
         reason = _exit_reason(slot, exit)
         floor.metrics.inc("worker_exits_total", reason=reason)
@@ -215,9 +252,11 @@ def _interrupted(message: wire.Finished) -> Outcome:
 
 def _usage(message: wire.Finished) -> dict[str, float]:
     usage = {"cpu_s": message.cpu_s, "max_rss_bytes": float(message.max_rss_bytes)}
-    for name in ("leaked_fds", "leaked_threads", "killed_children"):
-        if value := getattr(message, name):
-            usage[name] = float(value)
+    left = message.left
+    if left is not None:
+        for kind, (name, _) in LEFT.items():
+            if count := getattr(left, kind):
+                usage[name] = float(count)
     return usage
 
 

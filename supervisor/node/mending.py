@@ -101,6 +101,7 @@ class Mending:
                     type=orphan.type,
                 )
             )
+            floor.reclaim_segments(orphan.task_id, orphan.attempt)
             emit(
                 "task.swept",
                 task_id=orphan.task_id, attempt=orphan.attempt, type=orphan.type, proof=proof,

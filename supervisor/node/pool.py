@@ -26,7 +26,7 @@ from supervisor.node.lifeline import Lifeline
 from supervisor.node.oom import OomWatch
 from supervisor.settings import Settings
 from supervisor.telemetry.events import emit
-from supervisor.worker import tree, wire
+from supervisor.worker import segments, tree, wire
 from supervisor.worker.vitals import Reading
 
 #: A worker that has not said Ready by then is given up.
@@ -165,6 +165,8 @@ class ProcessPool:
             temp_dir=str(worker.temp_dir),
             recycle_after_tasks=self._settings.recycle_after_tasks,
             recycle_growth_bytes=self._settings.recycle_growth_bytes,
+            recycle_growth_fds=self._settings.recycle_growth_fds,
+            recycle_growth_threads=self._settings.recycle_growth_threads,
         )
 
     def _adopt(self, worker: _Worker, pid: int) -> None:
@@ -402,6 +404,12 @@ class ProcessPool:
         worker.line.close()
         if worker.temp_dir.exists():
             self._tools.append(process.start_tool(["rm", "-rf", "--", str(worker.temp_dir)]))
+
+    def reclaim_segments(self, task_id: str, attempt: int) -> int:
+        made = segments.made_by(segments.prefix_of(task_id, attempt))
+        if made:  # giving back much memory takes a while: beside the loop
+            self._tools.append(process.start_tool(["rm", "-f", "--", *map(str, made)]))
+        return len(made)
 
     def reconfigure(self, settings: Settings) -> None:
         """Use new settings for what is born from here on."""

@@ -188,6 +188,9 @@ class Pool(Protocol):
     def forget(self, worker_id: str) -> None:
         """Close what is left of a worker that was reaped, and remove its scratch space."""
 
+    def reclaim_segments(self, task_id: str, attempt: int) -> int:
+        """Remove the shared memory that bears the name of a dead attempt; return how many."""
+
     def reconfigure(self, settings: Settings) -> None:
         """Use new settings from here on."""
 

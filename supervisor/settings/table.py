@@ -117,6 +117,21 @@ class Settings:
             kind.size(2**20), "A worker that has grown by this much since its birth is replaced."
         ),
     )
+    recycle_growth_fds: int = field(
+        default=200,
+        metadata=_of(
+            kind.whole(1, 10**6),
+            "A worker that has this many more descriptors open than at its birth is replaced "
+            "after the attempt.",
+        ),
+    )
+    recycle_growth_threads: int = field(
+        default=50,
+        metadata=_of(
+            kind.whole(1, 10**6),
+            "A worker with this many more threads than at its birth is replaced after the attempt.",
+        ),
+    )
     restart_intensity: Intensity = field(
         default=Intensity(5, 60.0),
         metadata=_of(

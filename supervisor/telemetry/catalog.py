@@ -54,7 +54,14 @@ def _labels(**sets: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
 
 def _all() -> tuple[Metric, ...]:
     verdicts = tuple(str(code) for code in Code)
-    return (*_of_queues(), *_of_attempts(), *_of_workers(verdicts), *_of_stops(), *_of_node())
+    return (
+        *_of_queues(),
+        *_of_attempts(),
+        *_of_workers(verdicts),
+        *_of_remains(),
+        *_of_stops(),
+        *_of_node(),
+    )
 
 
 def _of_queues() -> tuple[Metric, ...]:
@@ -138,13 +145,6 @@ def _of_workers(verdicts: tuple[str, ...]) -> tuple[Metric, ...]:
             ),
         ),
         Metric(
-            "crashes_total",
-            COUNTER,
-            "",
-            "Attempts whose worker died under them, by how.",
-            _labels(reason=tuple(sorted(CRASH_REASONS))),
-        ),
-        Metric(
             "zombies",
             GAUGE,
             "",
@@ -161,6 +161,26 @@ def _of_workers(verdicts: tuple[str, ...]) -> tuple[Metric, ...]:
         ),
         Metric("types_held", GAUGE, "", "Types that wait since they ended too many workers."),
         Metric("restart_halted", GAUGE, "", "1 while the pool waits for a person."),
+    )
+
+
+def _of_remains() -> tuple[Metric, ...]:
+    return (
+        Metric(
+            "left_behind_total",
+            COUNTER,
+            "",
+            "What there was more of after attempts (descriptors, threads, shared memory) or was "
+            "cleared after them (child processes, scratch files).",
+            _labels(kind=("fd", "thread", "segment", "child", "file")),
+        ),
+        Metric(
+            "crashes_total",
+            COUNTER,
+            "",
+            "Attempts whose worker died under them, by how.",
+            _labels(reason=tuple(sorted(CRASH_REASONS))),
+        ),
     )
 
 

@@ -108,6 +108,15 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 "pid", "task_id",
             ),
             # Tasks
+            _event(
+                _I, "growth.noticed",
+                "A worker has more open or running than before this attempt, or the few before.",
+                *_TASK, "fds", "threads", "segments", "children", "attempts", "names",
+            ),
+            _event(
+                _I, "segments.reclaimed", "Shared memory that a dead attempt had made was removed.",
+                "task_id", "attempt", "segments",
+            ),
             _event(_I, "task.retried", "A task will run again.", *_TASK, "delay_s"),
             _event(_W, "task.died", "A task ended FAILED or TIMEOUT for good.", *_TASK, "reason"),
             _event(_E, "task.quarantined", "A task killed too many workers.", *_TASK, "crashes"),

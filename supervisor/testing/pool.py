@@ -255,6 +255,9 @@ class ScriptedPool:
     def forget(self, worker_id: str) -> None:
         self._puppets.pop(worker_id, None)
 
+    def reclaim_segments(self, task_id: str, attempt: int) -> int:
+        return 0  # scripted workers make none
+
     def reconfigure(self, settings: Settings) -> None:
         """Scripts stay as they are."""
 

@@ -43,8 +43,6 @@ from supervisor.errors import (
 from supervisor.worker import tree, wire
 from supervisor.worker.body import BodyEnd, run_body
 from supervisor.worker.surroundings import (
-    NOTHING,
-    Left,
     Surroundings,
     detach_input,
     open_streams,
@@ -153,7 +151,11 @@ class Worker:
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - self._first_rss
         if grown > self._config.recycle_growth_bytes:
             return f"recycled: memory grew by {grown} bytes"
-        return ""
+        config = self._config
+        grown_by = self._surroundings.worn_out(
+            config.recycle_growth_fds, config.recycle_growth_threads
+        )
+        return f"recycled: {grown_by}" if grown_by else ""
 
     def _release(self) -> None:
         for hook in self._app.release_hooks:
@@ -170,6 +172,7 @@ class Worker:
         self._acknowledged = ""
         self._on_success.clear()
         os.environ["SUPERVISOR_ATTEMPT"] = f"{assign.task_id}:{assign.attempt}"
+        self._surroundings.begin(assign.task_id, assign.attempt)
         started = mono_ns()
         self._seq = assign.seq
         self._output_start = os.fstat(self._output_fd).st_size
@@ -183,16 +186,18 @@ class Worker:
         self._finished += 1
         finished = mono_ns()
         cpu_s = time.process_time() - cpu
-        left, output_end = self._clean_up((finished - started) / 1e9)
+        left, output_end = self._clean_up((finished - started) / 1e9, end.how)
         self._say(self._report(assign, end, (started, finished, output_end), cpu_s, left))
 
-    def _clean_up(self, ran_s: float) -> tuple[Left, int]:
+    def _clean_up(self, ran_s: float, how: str) -> tuple[wire.LeftBehind | None, int]:
         """Put the process back in order; if that fails, the ending still counts and we leave."""
         try:
-            left = self._surroundings.restore(ran_s)
+            left = self._surroundings.restore(
+                ran_s, returned=how == "returned", leaving=bool(self._interrupted_by)
+            )
         except BaseException as exc:
             self._spoiled = f"{type(exc).__name__}: {exc}"
-            left = NOTHING
+            left = None
         return left, os.fstat(self._output_fd).st_size
 
     def _report(
@@ -201,7 +206,7 @@ class Worker:
         end: BodyEnd,
         marks: tuple[int, int, int],
         cpu_s: float,
-        left: Left,
+        left: wire.LeftBehind | None,
     ) -> wire.Finished:
         started, finished, output_end = marks
         return wire.Finished(
@@ -219,9 +224,7 @@ class Worker:
             interrupted_by=self._interrupted_by,
             cpu_s=cpu_s,
             max_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            leaked_fds=left.fds,
-            leaked_threads=left.threads,
-            killed_children=left.killed_children,
+            left=left,
             children=tuple(self._on_success) if end.how == "returned" else (),
         )
 

@@ -11,13 +11,13 @@ import os
 import shutil
 import signal
 import sys
-import threading
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from autopsy.signals import INTERRUPT
-from supervisor.worker import tree
+from supervisor.worker import segments, tree
+from supervisor.worker.growth import NAMES_MAX, Growth
+from supervisor.worker.wire import LeftBehind
 
 #: Signals whose handlers a body may have changed.
 _WATCHED = (
@@ -41,18 +41,6 @@ _handler_of = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)
 COUNT_AFTER_S, COUNT_EVERY = 0.05, 16
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What an attempt left behind: children that were ended, descriptors and threads that stay."""
-
-    killed_children: int
-    fds: int
-    threads: int
-
-
-NOTHING = Left(0, 0, 0)
-
-
 class Surroundings:
     """The process as it was before the first body."""
 
@@ -66,42 +54,90 @@ class Surroundings:
         self._umask = os.umask(0o077)
         os.umask(self._umask)
         self._handlers = {number: _handler_of(number) for number in _WATCHED_NUMBERS}
-        self._threads = threading.active_count()
-        self._fds = _open_fds()
+        self._growth = Growth()
         self._uncounted = 0
+        self._prefix = ""
 
-    def restore(self, ran_s: float) -> Left:
-        """Put everything back after a body that ran that long, and say what was left behind."""
-        killed = 0
-        if tree.has_children():
-            killed = tree.kill_descendants(self._pid)
-            tree.reap_all()
+    def begin(self, task_id: str, attempt: int) -> None:
+        """An attempt begins: shared memory that it makes bears its name."""
+        self._prefix = segments.prefix_of(task_id, attempt)
+        segments.name_after(self._prefix)
+
+    def restore(self, ran_s: float, *, returned: bool, leaving: bool) -> LeftBehind | None:
+        """Put everything back after a body that ran that long; say what was left behind, if any.
+
+        The shared memory of one that did not return a value is removed; a worker that goes on
+        (`leaving` False) keeps what it has mapped.
+        """
+        ended = self._end_children() if (forked := tree.has_children()) else []
         self._restore_signals()
         self._restore_output()
         os.umask(self._umask)
-        self._restore_place()
+        files = self._restore_place()
+        if not returned:
+            self._reclaim_segments(leaving=leaving)
         self._uncounted += 1
-        if not killed and ran_s < COUNT_AFTER_S and self._uncounted < COUNT_EVERY:
-            return NOTHING
-        self._uncounted = 0
-        return self._left(killed)
+        if forked or ran_s >= COUNT_AFTER_S or self._is_worth_a_look():
+            return self._left(ended, files)
+        return LeftBehind(files=files, attempts=self._uncounted) if files else None
 
-    def _restore_place(self) -> None:
+    def _is_worth_a_look(self) -> bool:
+        if self._uncounted < COUNT_EVERY:
+            return False
+        if self._growth.shows() or segments.made_by(self._prefix):
+            return True
+        self._uncounted = 0
+        return False
+
+    def worn_out(self, most_fds: int, most_threads: int) -> str:
+        """Say why the process has grown too much to go on, as far as the last look knows."""
+        growth = self._growth
+        if growth.fds > most_fds:
+            return f"{growth.fds} descriptors more than at its birth"
+        if growth.threads > most_threads:
+            return f"{growth.threads} threads more than at its birth"
+        return ""
+
+    def _end_children(self) -> list[str]:
+        """End all below this process; return what they were, the tracker of resources apart."""
+        below = [pid for pid in tree.descendants(self._pid) if tree.is_alive(pid)]
+        trackers = [pid for pid in below if segments.is_tracker(pid)]
+        ended = [f"process {pid} ({tree.command(pid)})" for pid in below if pid not in trackers]
+        killed = tree.kill_descendants(self._pid)
+        tree.reap_all()
+        if trackers:
+            segments.forget_tracker()
+        return ended + ["process that was born meanwhile"] * (killed - len(below))
+
+    def _reclaim_segments(self, *, leaving: bool) -> None:
+        made = segments.made_by(self._prefix)
+        if made:
+            kept = frozenset() if leaving else segments.mapped_here()
+            segments.remove([path for path in made if path.name not in kept])
+
+    def _left(self, ended: list[str], files: int) -> LeftBehind | None:
+        attempts, self._uncounted = self._uncounted, 0
+        grown = self._growth.look(self._prefix)
+        left = LeftBehind(
+            fds=grown.fds,
+            threads=grown.threads,
+            segments=grown.segments,
+            children=len(ended),
+            files=files,
+            attempts=attempts,
+            names=(*grown.names, *ended)[:NAMES_MAX],
+        )
+        return left if left.names or files else None
+
+    def _restore_place(self) -> int:
+        """Go back to where it began; return how much of its scratch space had to be cleared."""
         try:
             moved = os.getcwd() != self._cwd  # noqa: PTH109
         except FileNotFoundError:
             moved = True
         if moved:
             os.chdir(self._cwd)
-        self._empty_temp_dir()
-
-    def _left(self, killed: int) -> Left:
-        before, self._fds = self._fds, _open_fds()
-        return Left(
-            killed_children=killed,
-            fds=max(0, self._fds - before),
-            threads=max(0, threading.active_count() - self._threads),
-        )
+        return self._empty_temp_dir()
 
     def _restore_signals(self) -> None:
         for timer in _TIMERS:
@@ -121,15 +157,16 @@ class Surroundings:
         elif any(stream is None or stream.closed for stream in (sys.stdout, sys.stderr)):
             open_streams()
 
-    def _empty_temp_dir(self) -> None:
+    def _empty_temp_dir(self) -> int:
         try:
-            used = bool(os.listdir(self._temp_dir))
+            entries = len(os.listdir(self._temp_dir))
         except (FileNotFoundError, NotADirectoryError):
             self._temp_dir.unlink(missing_ok=True)
-            used = True
-        if used:
+            entries = 1
+        if entries:
             shutil.rmtree(self._temp_dir, ignore_errors=True)
             self._temp_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return entries
 
 
 def attach_output(output_fd: int) -> None:
@@ -167,7 +204,3 @@ def _identity(fd: int) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _open_fds() -> int:
-    return len(os.listdir("/proc/self/fd"))

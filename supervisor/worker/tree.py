@@ -42,6 +42,15 @@ def is_alive(pid: int) -> bool:
     return fields is not None and fields[0] not in ("Z", "X")
 
 
+def command(pid: int) -> str:
+    """Return the short name of a process, empty if it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", errors="replace") as file:
+            return file.read().strip()
+    except _GONE:
+        return ""
+
+
 def children(pid: int) -> list[int]:
     """Return the direct children of all threads of a process, defunct ones included."""
     found: list[int] = []

@@ -87,6 +87,22 @@ class SubmitChild(Message, frozen=True):
     spec_json: str
 
 
+class LeftBehind(msgspec.Struct, array_like=True, frozen=True):
+    """What there is more of after an attempt, or had to be cleared: growth, not guilt.
+
+    `children` were ended and `files` (entries of its scratch space) removed; `fds`, `threads` and
+    `segments` stay, and may stem from any of the last `attempts` attempts of this worker.
+    """
+
+    fds: int = 0
+    threads: int = 0
+    segments: int = 0
+    children: int = 0
+    files: int = 0
+    attempts: int = 1
+    names: tuple[str, ...] = ()
+
+
 class Finished(Message, frozen=True):
     """The body is over. `how` is returned, raised, interrupted, result_invalid or
     result_too_large; times are CLOCK_MONOTONIC nanoseconds."""
@@ -105,9 +121,7 @@ class Finished(Message, frozen=True):
     interrupted_by: str | None = None
     cpu_s: float = 0.0
     max_rss_bytes: int = 0
-    leaked_fds: int = 0
-    leaked_threads: int = 0
-    killed_children: int = 0
+    left: LeftBehind | None = None
     children: tuple[str, ...] = ()
 
 
@@ -127,6 +141,8 @@ class WorkerConfig(msgspec.Struct, array_like=True, frozen=True):
     temp_dir: str
     recycle_after_tasks: int
     recycle_growth_bytes: int
+    recycle_growth_fds: int
+    recycle_growth_threads: int
 
 
 class Birth(Message, frozen=True):

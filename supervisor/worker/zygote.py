@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from supervisor.clock import SystemClock
 from supervisor.errors import BootFailed
 from supervisor.settings import SCOPED, TaskOptions
-from supervisor.worker import wire
+from supervisor.worker import segments, wire
 from supervisor.worker.main import (
     EXIT_BOOT_FAILED,
     EXIT_IMPORT_FAILED,
@@ -291,11 +291,13 @@ def _leave(code: int) -> NoReturn:
 
 def _boot(reference: str, line: socket.socket) -> App:
     try:
-        return load_app(reference)
+        app = load_app(reference)
     except BootFailed as exc:
         text = str(exc.facts.get("traceback", ""))
         line.send(wire.encode(wire.BootRefused(str(exc), exc.remedy, text[-8000:])))
         _leave(EXIT_IMPORT_FAILED)
+    segments.prepare()
+    return app
 
 
 def _main(argv: list[str] | None = None) -> int:

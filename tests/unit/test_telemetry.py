@@ -163,7 +163,7 @@ class TestCatalog:
             "queue_wait_seconds", "workers", "worker_spawns_total", "worker_exits_total",
             "zombies", "kills_total", "autopsies_total", "autopsy_duration_seconds",
             "cancel_requests_total", "cancel_latency_seconds", "cancel_overdue",
-            "tasks_quarantined_total", "crashes_total", "late_results_total",
+            "tasks_quarantined_total", "crashes_total", "left_behind_total", "late_results_total",
             "illegal_transitions_total",
             "loop_lag_seconds", "loop_errors_total", "loop_last_tick_timestamp_seconds",
             "store_up", "store_commit_duration_seconds", "store_errors_total", "restart_halted",

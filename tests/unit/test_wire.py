@@ -97,9 +97,7 @@ def test_what_is_left_out_of_a_message() -> None:
         interrupted_by=None,
         cpu_s=0.0,
         max_rss_bytes=0,
-        leaked_fds=0,
-        leaked_threads=0,
-        killed_children=0,
+        left=None,
         children=(),
     )
 

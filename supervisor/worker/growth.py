@@ -1,0 +1,141 @@
+"""What a worker has more of than at the last look: descriptors, threads, shared memory.
+
+Secret kept here: where the kernel lists them, and what is ours. It is growth, not guilt: the first
+use of a library may open something that stays for good, so names are told with the counts.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+
+from supervisor.worker import segments
+
+#: Names told of one look, and how long one may be.
+NAMES_MAX, NAME_MAX = 20, 160
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """What is new since the last look; `names` holds one line for each, up to a limit."""
+
+    fds: int
+    threads: int
+    segments: int
+    names: tuple[str, ...]
+
+
+class Growth:
+    """Compares a process with itself."""
+
+    def __init__(self) -> None:
+        self._fds = self._first_fds = _fds()
+        self._threads = self._first_threads = _threads()
+        self._shared = _shared()
+        self._systemv: frozenset[str] = frozenset(_systemv(os.getpid()))
+        self._active = threading.active_count()
+
+    def shows(self) -> bool:
+        """Say whether a look is worth its time: by the number of descriptors and Python threads.
+
+        A tenth of the cost of a look; memory and native threads do not show here.
+        """
+        listed = len(os.listdir("/proc/self/fd"))  # the descriptor that lists them among them
+        return listed - 1 != len(self._fds) or threading.active_count() != self._active
+
+    @property
+    def fds(self) -> int:
+        """Descriptors more than at the first look."""
+        return len(self._fds) - len(self._first_fds)
+
+    @property
+    def threads(self) -> int:
+        """Threads more than at the first look."""
+        return len(self._threads) - len(self._first_threads)
+
+    def look(self, prefix: str) -> Grown:
+        """Look again; segments that begin with `prefix` are ours for sure."""
+        fds, self._fds = self._fds, _fds()
+        threads, self._threads = self._threads, _threads()
+        self._active = threading.active_count()
+        new_fds = sorted(self._fds - fds, key=int) if len(self._fds) > len(fds) else []
+        new_threads = self._threads - threads if len(self._threads) > len(threads) else ()
+        new_segments = self._new_segments(prefix)
+        names = (
+            *(f"fd {number} → {_target(number)}" for number in new_fds[:NAMES_MAX]),
+            *(f"thread {name}" for name in _names(new_threads)),
+            *(f"shared memory {name}" for name in new_segments),
+        )
+        return Grown(
+            fds=max(0, len(self._fds) - len(fds)),
+            threads=max(0, len(self._threads) - len(threads)),
+            segments=len(new_segments),
+            names=tuple(name[:NAME_MAX] for name in names[:NAMES_MAX]),
+        )
+
+    def _new_segments(self, prefix: str) -> list[str]:
+        before, self._shared = self._shared, _shared()
+        new = self._shared - before
+        found = []
+        if new:  # anybody may have made them: ours are those with our name, and those we map
+            mapped = segments.mapped_here()
+            found = sorted(name for name in new if name.startswith(prefix) or name in mapped)
+        systemv = _systemv(os.getpid())
+        found += [f"{key} ({systemv[key]})" for key in systemv.keys() - self._systemv]
+        self._systemv = frozenset(systemv)
+        return found
+
+
+def _fds() -> frozenset[str]:
+    """Return the numbers of all descriptors; the one that lists them is closed by then."""
+    return frozenset(number for number in os.listdir("/proc/self/fd") if _is_open(int(number)))
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _target(number: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{number}")
+    except OSError:
+        return "closed meanwhile"
+
+
+def _threads() -> frozenset[str]:
+    """Return the numbers of all threads, Python's own and others."""
+    return frozenset(os.listdir("/proc/self/task"))
+
+
+def _names(threads: frozenset[str] | tuple[()]) -> list[str]:
+    known = {str(thread.native_id): thread.name for thread in threading.enumerate()}
+    return sorted(known.get(number) or f"{number} ({_command(number)})" for number in threads)
+
+
+def _command(thread: str) -> str:
+    with suppress(OSError), open(f"/proc/self/task/{thread}/comm") as file:
+        return f"native, {file.read().strip()}"
+    return "gone meanwhile"
+
+
+def _shared() -> frozenset[str]:
+    with suppress(FileNotFoundError):
+        return frozenset(os.listdir(segments.SHARED))
+    return frozenset()
+
+
+def _systemv(pid: int) -> dict[str, str]:
+    """Return the System V segments that this process made, with their sizes.
+
+    Source: /proc/sysvipc/shm; columns key shmid perms size cpid …
+    """
+    with suppress(OSError), open("/proc/sysvipc/shm") as file:
+        rows = [line.split() for line in file]
+        return {f"System V {row[1]}": f"{row[3]} bytes" for row in rows[1:] if row[4] == str(pid)}
+    return {}

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+import sqlalchemy as sa
 from ledger_scene import Scene
 
 from supervisor.clock import SystemClock
@@ -125,6 +126,27 @@ def test_many_create_one_store_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_threads_that_create_stores_at_once_do_not_mix_them(tmp_path: Path) -> None:
+    """Alembic keeps its context in a module: what one thread opens must not become another's."""
+    failed: list[str] = []
+
+    def create(number: int) -> None:
+        try:
+            with closing(open_store(f"sqlite:///{tmp_path}/{number}.db", create=True)) as made:
+                query = sa.select(sa.func.count(tasks.c.task_id))
+                with made.reading() as connection:
+                    assert connection.execute(query).one() == (0,)
+        except Exception as exc:
+            failed.append(f"{number}: {exc!r}")
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:

@@ -6,11 +6,15 @@ Only the store's engine calls it; importing it costs 0.2 s.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+
+#: Alembic keeps its context in a module: two threads at once would migrate each other's database.
+_TURN = threading.Lock()
 
 
 def upgrade(connection: sa.Connection) -> None:
@@ -18,4 +22,5 @@ def upgrade(connection: sa.Connection) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    with _TURN:
+        command.upgrade(config, "head")

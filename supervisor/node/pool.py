@@ -402,7 +402,11 @@ class ProcessPool:
             return
         self._ear.forget(worker.line.control.fileno())
         worker.line.close()
-        if worker.temp_dir.exists():
+        try:
+            worker.temp_dir.rmdir()  # nearly always empty or gone: no process for that
+        except FileNotFoundError:
+            pass
+        except OSError:
             self._tools.append(process.start_tool(["rm", "-rf", "--", str(worker.temp_dir)]))
 
     def reclaim_segments(self, task_id: str, attempt: int) -> int:

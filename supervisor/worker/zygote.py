@@ -225,8 +225,8 @@ class Zygote:
             os.close(write_end)
             write_end = -1
             told = b""
-            while data := os.read(read_end, BATCH * _PID.size):
-                told += data
+            while len(told) < len(births) * _PID.size and (data := os.read(read_end, 4096)):
+                told += data  # the end of the pipe would come later: newborns hold it for a while
             os.waitpid(middle, 0)
         finally:
             os.close(read_end)
@@ -236,17 +236,16 @@ class Zygote:
 
     def _middle(self, app: App, births: list[_Asked], write_end: int) -> NoReturn:
         """Fork the workers and leave, so that they become orphans."""
-        for birth in births:
-            try:
+        try:
+            for birth in births:
                 pid = os.fork()
-            except OSError:
-                os._exit(EXIT_BOOT_FAILED)
-            if pid == 0:
-                os.close(write_end)
-                self._line.close()
-                self._live(app, birth, births)
-            os.write(write_end, _PID.pack(pid))
-        os._exit(EXIT_OK)
+                if pid == 0:
+                    os.close(write_end)
+                    self._line.close()
+                    self._live(app, birth, births)
+                os.write(write_end, _PID.pack(pid))
+        finally:  # those it has not told of are not born; nothing may unwind into the zygote
+            os._exit(EXIT_OK)
 
     def _live(self, app: App, birth: _Asked, births: list[_Asked]) -> NoReturn:
         code = EXIT_BOOT_FAILED

@@ -18,7 +18,9 @@ from supervisor.model.states import State
 #: Hard limits, soft ones half a second less; the body needs 2 s, with progress every 0.4 s.
 TIMEOUTS = (3.0, 3.5, 4.0)
 STILL_S = 8.0
-ROUNDS = 20
+ROUNDS, SERIES, P95_MS = 50, 3, 50
+#: Every so many are ended by their limit, evidence first; the others are killed from outside.
+BY_LIMIT_EVERY = 10
 
 
 @contextmanager
@@ -119,24 +121,40 @@ def reaped_at(node: NodeUnderTest, pid: int) -> datetime:
     return datetime.fromisoformat(eventually(line, 5, f"{pid} is reaped") or "")
 
 
+def died_and_followed_s(node: NodeUnderTest, *, by_limit: bool) -> float:
+    """End the only worker amid a task, by its hard limit or from outside; the next task waits.
+
+    Returns how long after the reap the next task's first line ran.
+    """
+    limits = {"timeout": 0.3, "soft_timeout": 0.2} if by_limit else {}
+    victim = node.submit("nap", spec={"max_retries": 0, "priority": 9, "timeout": 30, **limits})
+    node.started(victim)
+    following = node.submit("ok")
+    pid = node.attempts(victim.task_id)[0].pid
+    if not by_limit:
+        os.kill(pid, signal.SIGKILL)
+    assert following.wait(5).state is State.SUCCESS
+    started_at = node.attempts(following.task_id)[0].started_at
+    assert started_at is not None
+    return (started_at - reaped_at(node, pid)).total_seconds()
+
+
 def test_next_task_starts_soon_after_a_death(
     start_node: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One worker, killed 20 times: from the reap to the first line of the task that waits."""
-    node = start_node(workers=1, restart_intensity="1000/60")
-    took_s = []
-    for _ in range(ROUNDS):
-        victim = node.submit("sleep", spec={"max_retries": 0, "priority": 9})
-        node.started(victim)
-        following = node.submit("ok")
-        pid = node.attempts(victim.task_id)[0].pid
-        os.kill(pid, signal.SIGKILL)
-        assert following.wait(5).state is State.SUCCESS
-        started_at = node.attempts(following.task_id)[0].started_at
-        assert started_at is not None
-        took_s.append((started_at - reaped_at(node, pid)).total_seconds())
-    took_s.sort()
-    p50_ms, p95_ms = 1000 * took_s[ROUNDS // 2], 1000 * took_s[ROUNDS * 95 // 100 - 1]
-    with capsys.disabled():
-        print(f"[reap to next start: p50 {p50_ms:.0f} ms, p95 {p95_ms:.0f} ms of 50]", end=" ")
-    assert p95_ms < 250
+    """One worker, ended 50 times: from the reap to the first line of the task that waits.
+
+    Others may use this machine: of three series the first that is good enough counts.
+    """
+    node = start_node(workers=1, restart_intensity="1000/60", autopsy_budget=3)
+    for _ in range(SERIES):
+        took_ms = sorted(
+            1000 * died_and_followed_s(node, by_limit=number % BY_LIMIT_EVERY == 0)
+            for number in range(ROUNDS)
+        )
+        p50, p95 = took_ms[ROUNDS // 2], took_ms[ROUNDS * 95 // 100]
+        with capsys.disabled():
+            print(f"[reap to next start: p50 {p50:.0f} ms, p95 {p95:.0f} ms of {ROUNDS}]", end=" ")
+        if p95 <= P95_MS:
+            break
+    assert p95 <= P95_MS

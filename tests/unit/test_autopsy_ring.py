@@ -47,6 +47,15 @@ def test_a_second_mapping_reads_and_goes_on_where_the_first_stopped(fd: int, rin
     other.close()
 
 
+def test_a_new_ring_takes_memory_only_as_it_is_written(fd: int, ring: LogRing) -> None:
+    header = os.fstat(fd).st_blocks
+    other = LogRing(fd)
+    assert os.fstat(fd).st_blocks == header == 4096 // 512
+    other.write(1.0, 20, "a", "one")
+    assert os.fstat(fd).st_blocks == 2 * header
+    other.close()
+
+
 def test_a_long_text_keeps_its_start_and_its_end(ring: LogRing) -> None:
     ring.write(1.0, 20, "app", "start" + "x" * 5000 + "end")
     (record,) = ring.records(1)

@@ -7,6 +7,8 @@ neither can be seen from here, the store's lock is ours and a safety interval ha
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from supervisor.model import outcome as ended
 from supervisor.model.record import Ending, NodeRecord, ProcessIdentity
 from supervisor.node import port
@@ -96,7 +98,7 @@ class Mending:
                     attempt=orphan.attempt,
                     outcome=ended.node_lost(proof, f"{detail}: {proof}"),
                     policy=limits.policy,
-                    started_at=orphan.started_at,
+                    started_at=_at_most(orphan.started_at, floor.clock.now()),
                     ended_at=floor.clock.now(),
                     type=orphan.type,
                 )
@@ -122,6 +124,11 @@ class Mending:
         if lives(orphan.pid, orphan.start_ticks):
             return None  # its worker is still dying: the next round will see
         return "its worker and its node are gone (pid and start time)"
+
+
+def _at_most(moment: datetime | None, now: datetime) -> datetime | None:
+    """Return a moment of a former node; the clock may have been set back since."""
+    return None if moment is None else min(moment, now)
 
 
 def dead_nodes(nodes: list[NodeRecord], own: ProcessIdentity) -> frozenset[str]:

@@ -278,6 +278,13 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockSet:
+    """Write that the wall clock was set; what nobody put off is due again after a step back."""
+
+    step_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimFor:
     """Claim tasks for these free places, of these types, from these queues (None: all).
 
@@ -320,6 +327,7 @@ Request = (
     | AutopsyNote
     | WorkerNote
     | TypesNote
+    | ClockSet
     | Publish
     | ClaimFor
     | ReadMarks

@@ -193,6 +193,7 @@ class Node:
         self._scratch.remove(dead)
         now = self._clock.now()
         with ledger.transaction() as tx:
+            tx.mind_clock(now)
             for node_id in [node.node_id for node in former if _is_over(node, dead, own)]:
                 tx.end_node(node_id, now, f"found dead by {self.node_id}")
             tx.register_node(self._record)

@@ -208,6 +208,8 @@ class StoreScribe:
                 tx.record_autopsy(self._autopsy_record(request.captured))
             case port.SubmitFor():
                 return [self._submit(tx, request)]
+            case port.ClockSet():
+                tx.clock_set(request.step_s, now)
             case port.Publish():
                 tx.publish(request.limit)
         return []

@@ -13,7 +13,7 @@ from supervisor.model.record import Mark, Started
 from supervisor.node.closing import Closing
 from supervisor.node.floor import Attempt, Floor, Slot
 from supervisor.node.listening import Listening
-from supervisor.node.port import Begin
+from supervisor.node.port import Begin, ClockSet
 from supervisor.telemetry.events import emit
 from supervisor.worker.vitals import Reading
 from supervisor.worker.wire import Interrupt
@@ -64,6 +64,7 @@ class Watching:
             return
         for _, attempt in self._floor.attempts():
             attempt.begin_noted = False
+        self._floor.scribe.ask(ClockSet(stepped_s))
         emit("clock.stepped", step_s=round(stepped_s, 1))
 
     def probe(self, now: float) -> None:

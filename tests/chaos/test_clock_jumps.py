@@ -22,7 +22,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from harness import PENDING, RUNNING, SUCCESS, TIMEOUT, NodeUnderTest, Start, begun, ran_s
+from harness import (
+    PENDING,
+    RUNNING,
+    SUCCESS,
+    TIMEOUT,
+    NodeUnderTest,
+    Start,
+    begun,
+    eventually,
+    ran_s,
+)
 
 from supervisor.client import Client, Handle
 from supervisor.clock import SystemClock
@@ -167,3 +177,34 @@ def test_set_an_hour_ahead_and_back(clocked: tuple[NodeUnderTest, WallClock]) ->
     assert hour.wait(5).state is State.CANCELED
     assert time.monotonic() - began < 3
     assert "ran -" not in node.cli("show", hour.task_id).stdout
+
+
+def test_set_back_while_tasks_wait(clocked: tuple[NodeUnderTest, WallClock]) -> None:
+    """Nobody put them off, so they do not wait for an hour: neither the new nor a retried one."""
+    node, wall = clocked
+    wall.client.pause("default", by="anna", reason="to let them wait")
+    waiting = [wall.submit("ok", priority=n) for n in range(5)]
+    wall.set(-HOUR_S)
+    eventually(lambda: node.events("clock.stepped"), 5)
+    wall.client.resume("default", by="anna", reason="go on")
+    for handle in waiting:
+        assert handle.wait(5).state is State.SUCCESS
+        assert node.moves(handle.task_id) == [*begun(), RETURNED]
+    (told,) = node.query("SELECT note FROM audit_log WHERE reason = 'clock_set'")
+    assert told == ("the wall clock was set by -3600.0 s; 5 tasks are due again at once",)
+
+
+def test_set_back_while_no_node_runs(clocked: tuple[NodeUnderTest, WallClock]) -> None:
+    """The next node judges the orphan of an hour to come, and runs what waited."""
+    node, wall = clocked
+    orphan = wall.submit("sleep", params_json='{"s": 1.0}', max_retries=1)
+    node.started(orphan)
+    node.kill()
+    waiting = wall.submit("ok")
+    wall.set(-HOUR_S)
+    node.start()
+    assert waiting.wait(5).state is State.SUCCESS
+    assert (orphan.wait(10).state, orphan.view().attempt) == (State.SUCCESS, 2)
+    for attempt in node.attempts(orphan.task_id):
+        assert 0 <= ran_s(attempt) < 5
+    assert "ran at most 0 ms" in node.cli("show", orphan.task_id).stdout

@@ -35,6 +35,7 @@ class NoteReason(StrEnum):
     QUEUE_RESUMED = "queue_resumed"
     NODE_STARTED = "node_started"
     NODE_ENDED = "node_ended"
+    CLOCK_SET = "clock_set"
 
 
 def insert_audit() -> Ordered:

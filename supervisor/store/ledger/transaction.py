@@ -23,7 +23,7 @@ from supervisor.model.record import (
 )
 from supervisor.model.spec import TaskSpec
 from supervisor.store.engine import Store
-from supervisor.store.ledger import claim, finish, intervene, node, submit
+from supervisor.store.ledger import claim, clock, finish, intervene, node, submit
 from supervisor.store.ledger.audit import SUPERVISOR, write_note
 from supervisor.store.ledger.intervene import Act
 from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
@@ -182,6 +182,14 @@ class Transaction(Look):
             reason=reason,
             text=text,
         )
+
+    def clock_set(self, step_s: float, now: datetime) -> int:
+        """Write down a step of the wall clock; return how many tasks are due again after it."""
+        return clock.clock_set(self._session, step_s, now)
+
+    def mind_clock(self, now: datetime) -> int:
+        """Do the same if the clock was set back while no node ran."""
+        return clock.mind_clock(self._session, now)
 
     def publish(self, limit: int) -> int:
         """Take up to `limit` events off the outbox; return how many."""

@@ -1,0 +1,69 @@
+"""What becomes of due times when the wall clock of the host is set.
+
+A time that somebody named stays: such a task is due by the new clock. But what was due at once, or
+again after a failure, had its time from the clock that was wrong: after a step back it would wait
+for as long as the step was. Called through `Transaction`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import bindparam, func, literal_column, or_, select, update
+
+from supervisor.model.states import Reason, State
+from supervisor.store.ledger.audit import SUPERVISOR, NoteReason, write_note
+from supervisor.store.schema import audit_log, tasks
+from supervisor.store.session import Ordered, Session, ordered
+
+#: Clocks of one host that were read one after the other differ by less.
+STEP_S = 1.0
+
+
+def clock_set(session: Session, step_s: float, now: datetime) -> int:
+    """Write down a step of the wall clock; return how many tasks are due again after one back."""
+    again = 0
+    if step_s < 0:
+        at = session.encode(now)
+        again = session.write(_update_due, at, at)
+    write_note(
+        session,
+        now,
+        task_id=None,
+        attempt=None,
+        operator=SUPERVISOR,
+        reason=NoteReason.CLOCK_SET,
+        text=f"the wall clock was set by {step_s:+.1f} s; {again} tasks are due again at once",
+    )
+    return again
+
+
+def mind_clock(session: Session, now: datetime) -> int:
+    """Do the same if the clock was set back while no node ran: the newest audit row tells."""
+    newest = session.row(_select_newest)
+    behind_s = (session.decode(newest[0]) - now).total_seconds() if newest else 0.0
+    return clock_set(session, -behind_s, now) if behind_s > STEP_S else 0
+
+
+def _select_newest() -> Ordered:
+    newest = select(func.max(audit_log.c.id)).scalar_subquery()
+    return ordered(select(audit_log.c.at).where(audit_log.c.id == newest))
+
+
+def _update_due() -> Ordered:
+    # Equal times keep their order: ids are made of the time of submission.
+    column = tasks.c
+    return ordered(
+        update(tasks)
+        .values(run_after=bindparam("its_time"))
+        .where(
+            column.state == literal_column(f"'{State.PENDING}'"),
+            column.run_after > bindparam("now"),
+            or_(
+                column.run_after <= column.created_at,
+                column.reason != literal_column(f"'{Reason.SUBMITTED}'"),
+            ),
+        ),
+        "its_time",
+        "now",
+    )

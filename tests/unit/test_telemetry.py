@@ -158,7 +158,7 @@ class TestCatalog:
 
     def test_the_metrics_of_the_node_are_there(self) -> None:
         assert set(CATALOG) == {
-            "in_queue", "scheduled", "running", "running_oldest_age_seconds",
+            "in_queue", "scheduled", "running", "running_oldest_age_seconds", "types_held",
             "tasks_started_total", "tasks_finished_total", "running_duration_seconds",
             "queue_wait_seconds", "workers", "worker_spawns_total", "worker_exits_total",
             "zombies", "kills_total", "autopsies_total", "autopsy_duration_seconds",

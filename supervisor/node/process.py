@@ -226,7 +226,7 @@ def punch(fd: int, length: int) -> None:
 def marked_processes(node_ids: frozenset[str]) -> Iterator[int]:
     """Yield the pids of living processes that descend from the zygotes of these nodes.
 
-    Found by the environment they were exec'ed with; one that scrubbed it is not found.
+    Found by the environment they were exec'ed with; one that scrubbed it: see `session_members`.
     """
     wanted = [f"{NODE_MARKER}={node_id}".encode() for node_id in node_ids]
     for name in os.listdir("/proc"):
@@ -237,11 +237,26 @@ def marked_processes(node_ids: frozenset[str]) -> Iterator[int]:
                 yield int(name)
 
 
-def end_marked(node_ids: frozenset[str]) -> int:
-    """SIGKILL everything left of these (dead) nodes; return how many."""
+def session_members(leaders: Mapping[int, int]) -> Iterator[int]:
+    """Yield the pids of living processes in the sessions of dead workers (pid → start time).
+
+    Finds what was exec'ed with another environment. While a session has a member, the kernel gives
+    its leader's number to nobody else; where somebody has that number now, it is left alone.
+    """
+    for name in os.listdir("/proc"):
+        fields = tree.stat_fields(int(name)) if name.isdigit() else None
+        if fields is None or fields[0] in ("Z", "X") or int(fields[3]) not in leaders:
+            continue
+        born = leaders[int(fields[3])]
+        if tree.start_ticks(int(fields[3])) in (None, born) and int(fields[19]) >= born:
+            yield int(name)
+
+
+def end_marked(node_ids: frozenset[str], leaders: Mapping[int, int]) -> int:
+    """SIGKILL everything left of these (dead) nodes and their workers; return how many."""
     ended: set[int] = set()
-    for _ in range(tree.MAX_ROUNDS):
-        found = [pid for pid in marked_processes(node_ids) if node_ids]
+    for _ in range(tree.MAX_ROUNDS if node_ids else 0):
+        found = [*marked_processes(node_ids), *session_members(leaders)]
         if not found:
             break
         for pid in found:

@@ -184,10 +184,11 @@ class Node:
         """End what former nodes left on this host, and register; the lock says they are dead."""
         ledger = Ledger(store, self._clock)
         with ledger.looking() as look:
-            former = look.unended_nodes()
+            former, running = look.unended_nodes(), look.orphans(self.node_id)
         own = self._record.process
         dead = dead_nodes(former, own)
-        killed = process.end_marked(dead)
+        leaders = {lost.pid: lost.start_ticks for lost in running if lost.node_id in dead}
+        killed = process.end_marked(dead, leaders)
         if killed:
             emit("orphan.killed", pid=killed, task_id="of former nodes")
         self._scratch.remove(dead)

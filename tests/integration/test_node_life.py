@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import time
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from harness import (
 
 from supervisor.client import Handle
 from supervisor.model.states import State
+from supervisor.node.process import session_members
+from supervisor.worker import tree
 
 SHUTDOWN = (RUNNING, FAILED, "node", "shutdown")
 REQUEUED = (FAILED, PENDING, "node", "requeued")
@@ -79,6 +82,29 @@ def test_node_killed_in_mid_run(start_node: Start, tmp_path: Path) -> None:
     assert node.endings(family.task_id) == [(TIMEOUT, "node_lost", proof, True)]
     (lost,) = [n for n in node.reader.nodes() if n.node_id == lost_id]
     assert (lost.ended_at is not None, lost.note) == (True, f"found dead by {node.node_id()}")
+
+
+def test_members_of_a_dead_leader_s_session() -> None:
+    """They are found without any mark; a number that is somebody else's by now finds nobody."""
+    words = ["sh", "-c", "sleep 60 & echo $!; read line"]
+    with subprocess.Popen(
+        words, start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={}
+    ) as leader:
+        assert leader.stdout is not None
+        assert leader.stdin is not None
+        member = int(leader.stdout.readline())
+        born = tree.start_ticks(leader.pid)
+        assert born is not None
+        try:
+            assert set(session_members({leader.pid: born})) == {leader.pid, member}
+            assert list(session_members({leader.pid: born - 1})) == []
+            leader.stdin.close()
+            leader.wait()
+            assert list(session_members({leader.pid: born})) == [member]
+            assert list(session_members({leader.pid: born + 1_000_000})) == []
+            assert list(session_members({})) == []
+        finally:
+            os.kill(member, signal.SIGKILL)
 
 
 def test_killed_and_started_five_times(start_node: Start, tmp_path: Path) -> None:

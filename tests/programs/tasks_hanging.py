@@ -21,8 +21,8 @@ from supervisor import App
 
 app = App()
 HOUR: dict[str, Any] = {"timeout": 3600.0, "soft_timeout": 3500.0, "max_retries": 0}
-#: Daemon, process of another session, child of multiprocessing, program.
-FAMILY_SIZE = 4
+#: Daemon, process of another session, child of multiprocessing, two programs.
+FAMILY_SIZE = 5
 
 
 def _write_down(kin: str, pid: int) -> None:
@@ -43,7 +43,7 @@ def _outlast(kin: str) -> NoReturn:
 
 
 def family(kin: str) -> None:
-    """Make four descendants that do not die with their parent, and see that they are there."""
+    """Make five descendants that do not die with their parent, and see that they are there."""
     middle = os.fork()
     if middle == 0:  # a daemon: forked twice, in a session of its own
         os.setsid()
@@ -56,6 +56,7 @@ def family(kin: str) -> None:
         _outlast(kin)
     multiprocessing.get_context("fork").Process(target=_outlast, args=(kin,)).start()
     _write_down(kin, subprocess.Popen(["sleep", "900"], start_new_session=True).pid)
+    _write_down(kin, subprocess.Popen(["sleep", "900"], env={}).pid)  # without our marks
     while Path(kin).read_text().count("\n") < FAMILY_SIZE:
         time.sleep(0.005)
 

@@ -13,8 +13,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-#: A share of one core that counts as "100 %": sampling never reads exactly 1.
+#: A share of one core that counts as "100 %", on average over a spin: a busy host takes a little.
 SPIN_RATIO = 0.95
+#: One look with less than this share is a pause, and ends the spin.
+PAUSE_RATIO = 0.5
 #: An own loop gap of this many seconds makes every inferred verdict doubtful.
 GAP_S = 1.0
 #: For this long after a gap the workers may still be catching up.
@@ -66,6 +68,7 @@ class Pulse:
     beat_at: float
     progress_at: float
     spinning_since: float | None = None
+    spin_cpu_s: float = 0.0
 
     @classmethod
     def begin(cls, signs: Signs) -> Pulse:
@@ -74,18 +77,25 @@ class Pulse:
 
     def observe(self, signs: Signs) -> Pulse:
         """Fold in one more look."""
-        span = signs.at - self.last.at
-        spins = span > 0 and (signs.cpu_s - self.last.cpu_s) / span >= SPIN_RATIO
+        spinning_since, spin_cpu_s = self._spin(signs)
         progressed = signs.progress_changes != self.last.progress_changes
         return Pulse(
             last=signs,
             beat_at=signs.at if signs.beats != self.last.beats else self.beat_at,
             progress_at=signs.at if progressed else self.progress_at,
-            spinning_since=self._spin_start() if spins else None,
+            spinning_since=spinning_since,
+            spin_cpu_s=spin_cpu_s,
         )
 
-    def _spin_start(self) -> float:
-        return self.last.at if self.spinning_since is None else self.spinning_since
+    def _spin(self, signs: Signs) -> tuple[float | None, float]:
+        """Return since when it spins and the CPU time it had used by then."""
+        last, since = self.last, self.spinning_since
+        span, used = signs.at - last.at, signs.cpu_s - last.cpu_s
+        if span > 0 and used < PAUSE_RATIO * span:
+            return None, 0.0
+        if since is not None and signs.cpu_s - self.spin_cpu_s >= SPIN_RATIO * (signs.at - since):
+            return since, self.spin_cpu_s
+        return (last.at, last.cpu_s) if 0 < SPIN_RATIO * span <= used else (None, 0.0)
 
     def shifted(self, gap_s: float) -> Pulse:
         """Move all clocks by a time in which nobody could look."""

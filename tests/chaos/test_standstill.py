@@ -113,6 +113,27 @@ def test_node_alone_stands_still(start_node: Start) -> None:
     assert node.events("worker.exited") == []
 
 
+def test_verdicts_wait_after_a_standstill(start_node: Start) -> None:
+    """What the probes suggest is held for 10 s then, and said; a lost worker is killed after it."""
+    node = start_node(workers=1, heartbeat_interval=0.3, heartbeat_misses=3)
+    handle = node.submit("silent")
+    node.started(handle)
+    with standing_still([node.pid], 3.0):
+        pass
+    resumed = time.monotonic()
+    eventually(lambda: node.events("verdict.held"), 5)
+    (held,) = node.events("verdict.held")
+    assert held["why"].startswith("observer unreliable (own loop stood still ")
+    assert "held: stopped, process is stopped; no heartbeat for 0.9 s" in held["why"]
+    assert node.get("/healthz")[0] == node.get("/readyz")[0] == 200
+    assert handle.wait(20).reason == "heartbeat_lost"
+    assert time.monotonic() - resumed > 10
+    verdicts = [line.note for line in handle.history() if line.reason == "verdict"]
+    assert [(note or "").partition(":")[0] for note in verdicts] == [
+        "starved_host → alert", "stopped → kill",
+    ]  # fmt: skip
+
+
 def reaped_at(node: NodeUnderTest, pid: int) -> datetime:
     def line() -> str | None:
         found = [e["timestamp"] for e in node.events("worker.exited") if e["pid"] == pid]

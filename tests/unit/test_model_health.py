@@ -183,6 +183,21 @@ class TestSpin:
         seen = seen.observe(replace(seen.last, at=seen.last.at + 10))
         assert seen.spinning_since is None
 
+    def test_what_a_busy_host_takes_does_not_end_it(self) -> None:
+        """Nineteen looks of a whole core and one of seven tenths, over and over."""
+        seen, cpu_s = Pulse.begin(Signs(at=0.0, beats=0)), 0.0
+        for second in range(1, 601):
+            cpu_s += 0.7 if second % 20 == 0 else 1.0
+            seen = seen.observe(Signs(at=float(second), beats=second, cpu_s=cpu_s))
+        assert seen.spinning_since == 0.0
+
+    def test_most_of_a_core_is_no_whole_one(self) -> None:
+        seen, cpu_s = Pulse.begin(Signs(at=0.0, beats=0)), 0.0
+        for second in range(1, 601):
+            cpu_s += 0.8 if second % 2 else 1.0
+            seen = seen.observe(Signs(at=float(second), beats=second, cpu_s=cpu_s))
+            assert seen.spinning_since in (None, second - 1.0)
+
     def test_a_spin_from_second_zero_keeps_its_start(self) -> None:
         seen = Pulse.begin(Signs(at=0.0, beats=0))
         for at in (1.0, 2.0, 3.0):

@@ -1,0 +1,90 @@
+"""Diagnostic mode: what is no kill is told once, with evidence where that is set, and lets live."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from harness import SUCCESS, NodeUnderTest, Start, eventually
+
+from supervisor.client import Handle
+from supervisor.model.states import State
+
+APP = "tests.programs.tasks_judged:app"
+
+
+def reached(node: NodeUnderTest, handle: Handle, seconds: float = 10) -> list[tuple[str, str]]:
+    """Return (verdict, action) of a task's events, once there is one."""
+
+    def told() -> list[tuple[str, str]]:
+        events = node.events("verdict.reached")
+        return [(e["verdict"], e["action"]) for e in events if e["task_id"] == handle.task_id]
+
+    return eventually(told, seconds, f"a verdict on {handle.task_id}")
+
+
+def zombies(node: NodeUnderTest, kind: str) -> float:
+    return node.metrics()["supervisor_zombies", (("kind", kind),)]
+
+
+def lives(node: NodeUnderTest, handle: Handle, result: str, told: list[tuple[str, str]]) -> None:
+    """Require that the task came to its own end, and that each verdict was told once."""
+    assert handle.wait(10).result_json == result
+    assert node.endings(handle.task_id) == [(SUCCESS, "returned", "reported", False)]
+    assert reached(node, handle) == told
+    notes = node.notes(handle.task_id)
+    assert [notes.count("verdict"), notes.count("autopsy")] == [
+        len(told), sum(action == "capture" for _, action in told),
+    ]  # fmt: skip
+    taken = [record.verdict for record in node.reader.autopsies(handle.task_id)]
+    assert taken == [verdict for verdict, action in told if action == "capture"]
+    for name in ("worker.killed", "worker.exited", "loop.failed"):
+        assert node.events(name) == []
+
+
+def test_without_progress(start_node: Start) -> None:
+    """Evidence is taken, and it counts as a zombie for as long as it stalls."""
+    node = start_node(APP, progress_timeout=0.6)
+    handle = node.submit("says_nothing", s=3.0)
+    assert reached(node, handle) == [("stalled", "capture")]
+    eventually(lambda: zombies(node, "stalled") == 1, 3)
+    lives(node, handle, '"was only slow"', [("stalled", "capture")])
+    assert node.bundle(handle.task_id).heading.why.startswith("no progress for 0.")
+    eventually(lambda: zombies(node, "stalled") == 0, 3)
+
+
+def test_without_progress_and_evidence(start_node: Start) -> None:
+    node = start_node(APP, progress_timeout=0.6, on_stalled="alert")
+    handle = node.submit("says_nothing", s=1.5)
+    lives(node, handle, '"was only slow"', [("stalled", "alert")])
+
+
+def test_a_whole_core(start_node: Start, tmp_path: Path) -> None:
+    """A spin with progress: the bundle shows where it computes."""
+    node = start_node(APP, cpu_spin_after=1.5, workers=1)
+    handle = node.submit("spins", path=str(tmp_path / "enough"))
+    assert reached(node, handle, 20) == [("cpu_spin", "capture")]
+    eventually(lambda: node.events("autopsy.taken"), 10)
+    (tmp_path / "enough").touch()
+    lives(node, handle, '"done computing"', [("cpu_spin", "capture")])
+    assert node.bundle(handle.task_id).heading.why.startswith("a full core used for ")
+
+
+def test_memory(start_node: Start) -> None:
+    node = start_node(APP, memory_limit_bytes=100 * 2**20, on_memory="capture")
+    handle = node.submit("grows", s=2.0)
+    lives(node, handle, str(120 * 2**20), [("memory", "capture")])
+
+
+def test_stopped_by_somebody(start_node: Start) -> None:
+    """Where a lost heartbeat is only told, whoever stopped it can let it go on."""
+    settings: dict[str, Any] = {"heartbeat_interval": 0.3, "heartbeat_misses": 3}
+    node = start_node(APP, on_heartbeat_lost="alert", **settings)
+    handle = node.submit("stops_itself")
+    assert reached(node, handle) == [("stopped", "alert")]
+    eventually(lambda: zombies(node, "heartbeat_lost") == 1, 3)
+    assert handle.state() is State.RUNNING
+    os.kill(node.attempts(handle.task_id)[0].pid, signal.SIGCONT)
+    lives(node, handle, '"went on"', [("stopped", "alert")])

@@ -1,0 +1,44 @@
+"""Tasks that show one sign of trouble each and would end well if they were let."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from supervisor import App
+
+app = App()
+
+
+@app.task(max_retries=0)
+def says_nothing(ctx, s: float):
+    time.sleep(s)
+    return "was only slow"
+
+
+@app.task(max_retries=0)
+def spins(ctx, path: str):
+    """Use a whole core until the file is there, with progress all the time."""
+    with contextlib.suppress(PermissionError):
+        os.nice(-15)  # a core of its own, whatever else the host does
+    step = 0
+    while not Path(path).exists():
+        step += 1
+        ctx.progress(step)
+    return "done computing"
+
+
+@app.task(max_retries=0)
+def grows(ctx, s: float):
+    kept = b"x" * (120 * 2**20)
+    time.sleep(s)
+    return len(kept)
+
+
+@app.task(max_retries=0)
+def stops_itself(ctx):
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return "went on"

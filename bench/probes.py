@@ -6,6 +6,8 @@ import logging
 import multiprocessing
 import statistics
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -28,14 +30,17 @@ class _Unwatched:
 def measure(folder: Path, scale: float) -> list[Figure]:
     """Steps per CPU second of one body in a worker and in a plain forked process, by turns."""
     seconds = max(0.3, 2 * scale)
-    watched, plain = [], []
-    with node.ready(folder, workers=1) as (_, client, _url):
-        for turn in range(ROUNDS):
-            if turn % 2:
-                plain.append(_in_a_plain_process(folder / "plain.log", seconds))
-            watched.append(_in_a_worker(client, seconds))
-            if not turn % 2:
-                plain.append(_in_a_plain_process(folder / "plain.log", seconds))
+    watched: list[float] = []
+    plain: list[float] = []
+    with node.ready(folder, workers=1) as (_, client, _url), _plain_process(folder) as unwatched:
+        runs: list[tuple[list[float], Callable[[], float]]] = [
+            (watched, lambda: _in_a_worker(client, seconds)),
+            (plain, lambda: _in_a_plain_process(unwatched, seconds)),
+        ]
+        for _ in range(ROUNDS):
+            for rates, run in runs:
+                rates.append(run())
+            runs.reverse()  # who comes first must not matter
     ratios = [ours / theirs for ours, theirs in zip(watched, plain, strict=True)]
     return [
         Figure(
@@ -44,14 +49,6 @@ def measure(folder: Path, scale: float) -> list[Figure]:
             unit="% CPU",
             floor=2,
             at_most=True,
-        ),
-        Figure(
-            name="steps of a watched body",
-            value=statistics.median(watched),
-            unit="/CPU s",
-            floor=0.98 * statistics.median(plain),
-            peer="plain process",
-            peer_value=statistics.median(plain),
         ),
     ]
 
@@ -64,20 +61,30 @@ def _in_a_worker(client: Client, seconds: float) -> float:
     return rate
 
 
-def _in_a_plain_process(log: Path, seconds: float) -> float:
+@contextmanager
+def _plain_process(folder: Path) -> Iterator[Connection[Any, Any]]:
+    """Fork a process that runs the body each time it is sent for how long, and answers."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(
-        target=_plain, args=(theirs, log, seconds)
+        target=_run_unwatched, args=(theirs, folder / "plain.log")
     )
     process.start()
-    rate: float = ours.recv()
+    yield ours
+    ours.send(0.0)
     process.join()
     ours.close()
     theirs.close()
+
+
+def _in_a_plain_process(line: Connection[Any, Any], seconds: float) -> float:
+    line.send(seconds)
+    rate: float = line.recv()
+    time.sleep(0.1)
     return rate
 
 
-def _plain(answer: Connection[Any, Any], log: Path, seconds: float) -> None:
+def _run_unwatched(line: Connection[Any, Any], log: Path) -> None:
     logging.basicConfig(level=logging.INFO, filename=str(log))
     context: TaskContext = _Unwatched()  # type: ignore[assignment]
-    answer.send(tasks.grind.function(context, seconds))
+    while seconds := line.recv():
+        line.send(tasks.grind.function(context, seconds))

@@ -6,7 +6,10 @@ import contextlib
 import os
 import signal
 import subprocess
+import tempfile
 import time
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
 
 from supervisor import App
 
@@ -133,6 +136,10 @@ def noop(ctx):
 
 @app.task(max_retries=0, cancel_grace=0.2)
 def stuck(ctx):
-    while True:
+    """Leaves a file, shared memory and a process where a killed worker cannot clean up."""
+    (Path(tempfile.mkdtemp()) / "large").write_bytes(b"x" * 100_000)
+    block = SharedMemory(create=True, size=100_000)
+    subprocess.Popen(["sleep", "3600"], start_new_session=True)
+    while block.buf is not None:
         with contextlib.suppress(BaseException):
             time.sleep(0.01)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,8 +21,10 @@ ROUNDS = 40
 #: The first quarter of the rounds is warm-up: caches, arenas and pools grow to their size.
 WARM_ROUNDS = ROUNDS // 4
 RSS_BAND = 0.05
-#: Descriptors and threads may differ by what a connection of a pool makes.
-LEEWAY = 2
+#: Descriptors and threads may differ by what a connection of a pool makes, the rest by nothing.
+LEEWAY = {
+    "fds": 2, "threads": 2, "memfds": 0, "processes": 0, "temp_files": 0, "shm_files": 0,
+}  # fmt: skip
 CHUNK = 1000
 PATIENCE_S = 300.0
 
@@ -35,11 +37,13 @@ class Standing:
     fds: int
     threads: int
     memfds: int
+    processes: int
     temp_files: int
+    shm_files: int
 
 
 def standing(node: NodeUnderTest) -> Standing:
-    """Measure a node, its zygote's descriptors included."""
+    """Measure a node, its zygote's descriptors and all that is below it included."""
     links = [link for pid in (node.pid, node.zygote_pid()) for link in _links(pid)]
     status = Path(f"/proc/{node.pid}/status").read_text()
     return Standing(
@@ -47,8 +51,16 @@ def standing(node: NodeUnderTest) -> Standing:
         fds=len(links),
         threads=int(status.split("Threads:")[1].split()[0]),
         memfds=sum("memfd:" in link for link in links),
+        processes=len(node.processes()),
         temp_files=len(node.leftover_files()),
+        shm_files=_segments(node),
     )
+
+
+def _segments(node: NodeUnderTest) -> int:
+    """Count what attempts of the stuck have left in /dev/shm; it is named after the task."""
+    ids = {task_id for (task_id,) in node.query("SELECT task_id FROM tasks WHERE type = 'stuck'")}
+    return sum(name.rsplit("-", 2)[0] in ids for name in os.listdir("/dev/shm"))
 
 
 def _links(pid: int) -> list[str]:
@@ -58,6 +70,20 @@ def _links(pid: int) -> list[str]:
             found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
         except FileNotFoundError:
             continue  # closed in this moment
+    return found
+
+
+def grown(seen: Sequence[Standing]) -> list[str]:
+    """Say what an idle node holds more (or less) of at the end than when it was warm."""
+    found = []
+    warm, last = seen[WARM_ROUNDS - 1], seen[-1]
+    rss = statistics.median(one.rss_kib for one in seen[-WARM_ROUNDS:])
+    if abs(rss / warm.rss_kib - 1) > RSS_BAND:
+        found.append(f"grown: RSS was {warm.rss_kib} KiB when warm, is {rss:g} KiB")
+    for name, leeway in LEEWAY.items():
+        before, now = getattr(warm, name), getattr(last, name)
+        if abs(now - before) > leeway:
+            found.append(f"grown: {name} were {before} when warm, are {now}")
     return found
 
 
@@ -128,18 +154,7 @@ class Endurance:
 
     def violations(self) -> list[str]:
         """Say everything that has grown, and every task that ended otherwise than it should."""
-        found = []
-        warm, after = self._seen[WARM_ROUNDS - 1], self._seen[WARM_ROUNDS:]
-        rss = statistics.median(one.rss_kib for one in after[-WARM_ROUNDS:])
-        if abs(rss / warm.rss_kib - 1) > RSS_BAND:
-            found.append(f"grown: RSS was {warm.rss_kib} KiB when warm, is {rss:g} KiB")
-        last = after[-1]
-        for name in ("fds", "threads", "memfds"):
-            before, now = getattr(warm, name), getattr(last, name)
-            if abs(now - before) > LEEWAY:
-                found.append(f"grown: {name} were {before} when warm, are {now}")
-        if last.temp_files > warm.temp_files:
-            found.append(f"grown: temporary files were {warm.temp_files}, are {last.temp_files}")
+        found = grown(self._seen)
         expected = {"SUCCESS": self._noop, "CANCELED": self._kills}
         if self._states != {state: n for state, n in expected.items() if n}:
             found.append(f"lost: {expected} were to be, {self._states} are")

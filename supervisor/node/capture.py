@@ -69,11 +69,13 @@ class Captures:
         self._waiting: deque[_Wanted] = deque()
         self._running: list[_Wanted] = []
 
-    def start(self, patient: Patient, facts: Facts, budget_s: float) -> None:
+    def start(
+        self, patient: Patient, facts: Facts, budget_s: float, *, facts_only: bool = False
+    ) -> None:
         """Take evidence of this process; the answer comes within the budget."""
         out = self._directory / f"{facts.values['name']}.zip"
         deadline = self._clock.mono() + budget_s
-        self._waiting.append(_Wanted(patient, facts, out, deadline))
+        self._waiting.append(_Wanted(patient, facts, out, deadline, facts_only=facts_only))
         self.turn()
 
     def pids(self) -> set[int]:
@@ -89,7 +91,8 @@ class Captures:
             elif now >= wanted.killed_at:
                 self._give_up(wanted)
         while self._waiting and len(self._running) < AT_ONCE:
-            self._begin(self._waiting.popleft())
+            wanted = self._waiting.popleft()
+            self._begin(wanted, facts_only=wanted.facts_only)
         for wanted in [w for w in self._waiting if now >= w.deadline - LAST_RESORT_S]:
             self._waiting.remove(wanted)
             self._begin(wanted, facts_only=True)

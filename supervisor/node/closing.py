@@ -6,13 +6,11 @@ bundle exists before any kill. Nothing waits: each turn moves every worker on as
 
 from __future__ import annotations
 
-from typing import Any
-
 from supervisor.model import outcome as ended
-from supervisor.model.health import Code, Signs, Verdict
+from supervisor.model.health import Code, Verdict
 from supervisor.model.termination import Budgets, Farewell, Phase
+from supervisor.node.evidence import suspect_facts
 from supervisor.node.floor import Attempt, Floor, Slot
-from supervisor.node.port import Facts
 from supervisor.telemetry.events import emit
 from supervisor.worker.wire import Interrupt
 
@@ -137,58 +135,6 @@ class Closing:
     def _take_evidence(self, slot: Slot, attempt: Attempt | None, verdict: Verdict | None) -> None:
         self._floor.pool.capture(
             slot.worker_id,
-            self._facts(slot, attempt, verdict),
+            suspect_facts(self._floor, slot, attempt, verdict),
             self._floor.settings.autopsy_budget,
         )
-
-    def _facts(self, slot: Slot, attempt: Attempt | None, verdict: Verdict | None) -> Facts:
-        values: dict[str, Any] = {
-            "why": verdict.why if verdict else "was taken out of service and did not leave",
-            "verdict": verdict.code if verdict else "shutdown",
-            "node_id": self._floor.node_id,
-            "worker_id": slot.worker_id,
-            "pid": slot.pid,
-            "captured_at": self._floor.clock.now().isoformat(),
-        }
-        if attempt is None:
-            return Facts({"name": slot.worker_id, **values})
-        code = verdict.code if verdict else "shutdown"
-        values |= {
-            "name": f"{attempt.name}-{code}",
-            **_of_claim(attempt),
-            "limits": {
-                "timeout_s": attempt.limits.timeout,
-                "soft_timeout_s": attempt.limits.soft_timeout,
-                "cancel_grace_s": attempt.limits.cancel_grace,
-                "memory_limit_bytes": attempt.limits.memory_limit_bytes,
-            },
-            "looks": [_look(signs, attempt.started_at or 0.0) for signs in attempt.looks],
-        }
-        if attempt.mark is not None:
-            mark = attempt.mark
-            values["stop_wish"] = {"kind": mark.kind, "by": mark.by, "reason": mark.reason}
-        return Facts(values)
-
-
-def _of_claim(attempt: Attempt) -> dict[str, Any]:
-    claim = attempt.claim
-    return {
-        "task_id": claim.task_id,
-        "attempt": claim.attempt,
-        "type": claim.type,
-        "queue": claim.queue,
-        "submitted_by": claim.submitted_by,
-        "retry_count": claim.retry_count,
-    }
-
-
-def _look(signs: Signs, started_at: float) -> dict[str, Any]:
-    return {
-        "age_s": round(signs.at - started_at, 3),
-        "beats": signs.beats,
-        "progress_done": signs.progress_done,
-        "progress_changes": signs.progress_changes,
-        "rss_bytes": signs.rss_bytes,
-        "cpu_s": signs.cpu_s,
-        "proc_state": signs.proc_state,
-    }

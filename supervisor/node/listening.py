@@ -16,6 +16,7 @@ from supervisor.model.outcome import Outcome
 from supervisor.model.states import Reason, State
 from supervisor.model.termination import Phase
 from supervisor.node import port
+from supervisor.node.evidence import Remains
 from supervisor.node.floor import Attempt, Floor, Slot
 from supervisor.node.port import Note
 from supervisor.telemetry.events import emit
@@ -51,6 +52,7 @@ class Listening:
 
     def __init__(self, floor: Floor) -> None:
         self._floor = floor
+        self._remains = Remains(floor)
         self.durations: dict[str, float] = {}
 
     def said(self, slot: Slot, message: wire.FromWorker, now: float) -> None:
@@ -182,6 +184,7 @@ class Listening:
             outcome = self._outcome_of_death(slot, attempt, exit)
             if outcome.crashed:
                 floor.metrics.inc("crashes_total", reason=outcome.reason)
+                self._remains.examine(slot, attempt, outcome, exit.max_rss_bytes)
             floor.end(slot, attempt, outcome, usage=usage)
         del floor.slots[slot.worker_id]
         floor.pool.forget(slot.worker_id)

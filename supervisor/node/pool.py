@@ -361,10 +361,12 @@ class ProcessPool:
                 emit("oom.unexplained", kills=kills)
         return self._host
 
-    def capture(self, worker_id: str, facts: port.Facts, budget_s: float) -> None:
+    def capture(
+        self, worker_id: str, facts: port.Facts, budget_s: float, *, remains: bool = False
+    ) -> None:
         worker = self._workers[worker_id]
         patient = Patient(worker_id, worker.pid, worker.born or 0, worker.line.keep())
-        self._captures.start(patient, facts, budget_s)
+        self._captures.start(patient, facts, budget_s, facts_only=remains)
 
     def prune_bundles(self) -> None:
         settings = self._settings

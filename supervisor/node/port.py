@@ -167,8 +167,13 @@ class Pool(Protocol):
     def host(self) -> Host:
         """Return the pressure on this host; the arbiter adds what it knows of itself."""
 
-    def capture(self, worker_id: str, facts: Facts, budget_s: float) -> None:
-        """Start an autopsy; Captured follows within the budget, whatever happens."""
+    def capture(
+        self, worker_id: str, facts: Facts, budget_s: float, *, remains: bool = False
+    ) -> None:
+        """Start an autopsy; Captured follows within the budget, whatever happens.
+
+        With `remains` the process has died: only what outlives it is kept.
+        """
 
     def terminate(self, worker_id: str) -> None:
         """Send SIGTERM."""

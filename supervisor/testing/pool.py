@@ -225,7 +225,9 @@ class ScriptedPool:
     def host(self) -> Host:
         return self.host_signs
 
-    def capture(self, worker_id: str, facts: port.Facts, budget_s: float) -> None:
+    def capture(
+        self, worker_id: str, facts: port.Facts, budget_s: float, *, remains: bool = False
+    ) -> None:
         self.calls.append(("capture", str(facts.values["verdict"])))
         captured = port.Captured(
             worker_id, facts, f"{facts.values['name']}.zip", "complete", [], 300.0, 1000

@@ -27,6 +27,7 @@ def test_nothing_leaks(start_node: Start) -> None:
     node.app.wait([node.submit("quick").task_id for _ in range(50)], 20)
     node.run("crash", how="exit")
     eventually(lambda: len(node.worker_pids()) == 2, 5)
+    eventually(node.reader.autopsies, 5, "the bundle of the crash is made")
     before, rss = open_things(node), rss_kib(node)
     specs = [
         *[{"type": "quick"}] * 1000,

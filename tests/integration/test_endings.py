@@ -18,6 +18,7 @@ from harness import (
     SUCCESS,
     TIMEOUT,
     NodeUnderTest,
+    Start,
     begun,
     eventually,
     ran_s,
@@ -291,6 +292,29 @@ def test_crash_is_retried(node: NodeUnderTest, tmp_path: Path, how: str) -> None
     assert f"attempt 1  FAILED  {reason}" in shown
 
 
+def test_crash_leaves_a_bundle(start_node: Start) -> None:
+    """Of what outlives the process; a second crash of the type right after it gets none."""
+    node = start_node(workers=1)
+    handles = [node.submit("crash", spec={"max_retries": 0}, how="null") for _ in range(2)]
+    ids = [handle.wait(15).task_id for handle in handles]
+    eventually(lambda: node.reader.autopsies(ids[0]), 5, "the bundle is known")
+    (record,) = node.reader.autopsies(ids[0])
+    (attempt,) = node.attempts(ids[0])
+    assert (record.attempt, record.pid, record.verdict, record.status) == (
+        1, attempt.pid, "native_crash", "partial",
+    )  # fmt: skip
+    assert record.path.endswith(f"/{ids[0]}-1-crash.zip")
+    bundle = node.bundle(ids[0])
+    assert bundle.heading.why == attempt.error
+    assert bundle.sections["facts"]["task_id"] == ids[0]
+    assert "last words" in bundle.report
+    assert bundle.sections["facts"]["last_words"] == attempt.traceback
+    assert bundle.sections["facts"]["max_rss_bytes"] == attempt.usage["max_rss_bytes"]
+    assert "autopsy" in node.notes(ids[0])
+    assert node.reader.autopsies(ids[1]) == []
+    assert node.stop() == 0
+
+
 @pytest.mark.parametrize("how", ["null", "exit"])
 def test_quarantine_after_three_crashes(node: NodeUnderTest, how: str) -> None:
     """Crashes are counted apart from errors, and a rerun by a person starts the count anew."""
@@ -302,8 +326,8 @@ def test_quarantine_after_three_crashes(node: NodeUnderTest, how: str) -> None:
         State.FAILED, reason, 3, True, 3,
     )  # fmt: skip
     assert node.endings(view.task_id) == [(FAILED, reason, "exited", True)] * 3
-    history = node.app.history(view.task_id)
-    assert history[-1].note == "quarantined after 3 crashes"
+    moves = [line for line in node.app.history(view.task_id) if line.to_state is not None]
+    assert moves[-1].note == "quarantined after 3 crashes"
     eventually(lambda: node.metrics()[quarantined] == before + 1, 3, "the quarantine is counted")
     assert "quarantined: it has killed its worker 3 times" in node.cli("show", view.task_id).stdout
 

@@ -1,0 +1,107 @@
+"""What the node tells an autopsy of an attempt: its task, its limits, and what the probes saw.
+
+Secret kept here: the shape of those facts, and how often a crash is worth a bundle. A process that
+died can no longer be looked at; a bundle of what outlives it (log, output, the interpreter's last
+words) is cheap, and still too dear for each of a thousand crashes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from supervisor.model.health import Signs, Verdict
+from supervisor.model.outcome import Outcome
+from supervisor.node.floor import Attempt, Floor, Slot
+from supervisor.node.port import Facts
+
+#: Crashes of a type within this time of one that got a bundle get none.
+CRASH_BUNDLE_EVERY_S = 10.0
+
+
+class Remains:
+    """Bundles of attempts whose worker has died."""
+
+    def __init__(self, floor: Floor) -> None:
+        self._floor = floor
+        self._last: dict[str, float] = {}
+
+    def examine(self, slot: Slot, attempt: Attempt, outcome: Outcome, peak_bytes: int) -> None:
+        """Keep what outlives the process, unless a crash of this type has just been kept."""
+        now, kind = self._floor.clock.mono(), attempt.claim.type
+        if now - self._last.get(kind, float("-inf")) < CRASH_BUNDLE_EVERY_S:
+            return
+        self._last[kind] = now
+        values = {
+            **_facts(self._floor, slot, attempt),
+            "why": outcome.error,
+            "verdict": str(outcome.reason),
+            "name": f"{attempt.name}-crash",
+            "max_rss_bytes": peak_bytes,
+            "last_words": outcome.traceback,
+        }
+        budget_s = self._floor.settings.autopsy_budget
+        self._floor.pool.capture(slot.worker_id, Facts(values), budget_s, remains=True)
+
+
+def suspect_facts(
+    floor: Floor, slot: Slot, attempt: Attempt | None, verdict: Verdict | None
+) -> Facts:
+    """Return what is known of a suspect that still lives."""
+    code = str(verdict.code) if verdict else "shutdown"
+    return Facts(
+        {
+            **_facts(floor, slot, attempt),
+            "why": verdict.why if verdict else "was taken out of service and did not leave",
+            "verdict": code,
+            "name": f"{attempt.name}-{code}" if attempt else slot.worker_id,
+        }
+    )
+
+
+def _facts(floor: Floor, slot: Slot, attempt: Attempt | None) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "node_id": floor.node_id,
+        "worker_id": slot.worker_id,
+        "pid": slot.pid,
+        "captured_at": floor.clock.now().isoformat(),
+    }
+    if attempt is None:
+        return values
+    values |= {
+        **_of_claim(attempt),
+        "limits": {
+            "timeout_s": attempt.limits.timeout,
+            "soft_timeout_s": attempt.limits.soft_timeout,
+            "cancel_grace_s": attempt.limits.cancel_grace,
+            "memory_limit_bytes": attempt.limits.memory_limit_bytes,
+        },
+        "looks": [_look(signs, attempt.started_at or 0.0) for signs in attempt.looks],
+    }
+    if attempt.mark is not None:
+        mark = attempt.mark
+        values["stop_wish"] = {"kind": mark.kind, "by": mark.by, "reason": mark.reason}
+    return values
+
+
+def _of_claim(attempt: Attempt) -> dict[str, Any]:
+    claim = attempt.claim
+    return {
+        "task_id": claim.task_id,
+        "attempt": claim.attempt,
+        "type": claim.type,
+        "queue": claim.queue,
+        "submitted_by": claim.submitted_by,
+        "retry_count": claim.retry_count,
+    }
+
+
+def _look(signs: Signs, started_at: float) -> dict[str, Any]:
+    return {
+        "age_s": round(signs.at - started_at, 3),
+        "beats": signs.beats,
+        "progress_done": signs.progress_done,
+        "progress_changes": signs.progress_changes,
+        "rss_bytes": signs.rss_bytes,
+        "cpu_s": signs.cpu_s,
+        "proc_state": signs.proc_state,
+    }

@@ -23,7 +23,6 @@ from supervisor.node import port, probe, process
 from supervisor.node.capture import Captures, Patient
 from supervisor.node.ear import Ear
 from supervisor.node.lifeline import Lifeline
-from supervisor.node.oom import OomWatch
 from supervisor.settings import Settings
 from supervisor.telemetry.events import emit
 from supervisor.worker import segments, tree, wire
@@ -35,8 +34,6 @@ BIRTH_S = 10.0
 BOOT_S = 300.0
 #: Births asked of a zygote and not yet answered: its line holds no more than a few hundred.
 BIRTHS_AT_ONCE = 32
-#: Pressure files are read this often.
-HOST_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
@@ -93,9 +90,7 @@ class ProcessPool:
         self._buffer = bytearray(wire.READ_BYTES)
         self._decoder: wire.Decoder[wire.FromZygote] = wire.Decoder(wire.FromZygote)
         self._captures = Captures(Path(settings.autopsy_dir), clock, ear, self._events.append)
-        self._host = Host()
-        self._host_at = float("-inf")
-        self._oom = OomWatch()
+        self._host = probe.HostWatch(clock)
 
     def boot(self, generation: int) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -307,7 +302,7 @@ class ProcessPool:
             last=worker.line.vitals.read(),
             max_rss_bytes=death.max_rss_bytes,
             garbled=worker.garbled,
-            oom=self._oom.explain(self._clock.mono()) if foreign else None,
+            oom=self._host.explain_kill() if foreign else None,
             dump=worker.line.fatal_dump() if is_native(death.status) else "",
         )
 
@@ -354,12 +349,7 @@ class ProcessPool:
         return probe.signs(worker.pid, reading, now) if worker is not None else None
 
     def host(self) -> Host:
-        now = self._clock.mono()
-        if now - self._host_at >= HOST_EVERY_S:
-            self._host, self._host_at = probe.host(), now
-            if (kills := self._oom.look(now)) > 0:
-                emit("oom.unexplained", kills=kills)
-        return self._host
+        return self._host.look()
 
     def capture(
         self, worker_id: str, facts: port.Facts, budget_s: float, *, remains: bool = False
@@ -404,12 +394,7 @@ class ProcessPool:
             return
         self._ear.forget(worker.line.control.fileno())
         worker.line.close()
-        try:
-            worker.temp_dir.rmdir()  # nearly always empty or gone: no process for that
-        except FileNotFoundError:
-            pass
-        except OSError:
-            self._tools.append(process.start_tool(["rm", "-rf", "--", str(worker.temp_dir)]))
+        self._tools += process.remove_folder(worker.temp_dir)
 
     def reclaim_segments(self, task_id: str, attempt: int) -> int:
         made = segments.made_by(segments.prefix_of(task_id, attempt))

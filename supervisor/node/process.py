@@ -194,6 +194,17 @@ def start_tool(
     )
 
 
+def remove_folder(path: Path) -> list[subprocess.Popen[bytes]]:
+    """Remove a folder with all in it; return the programs that do, none for an empty one."""
+    try:
+        path.rmdir()  # so it is nearly always
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return [start_tool(["rm", "-rf", "--", str(path)])]
+    return []
+
+
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL a program started by `start_tool` with its whole group; does not wait."""
     with suppress(ProcessLookupError):

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from supervisor.clock import Clock
+from supervisor.model.crash import OomEvidence
 from supervisor.model.health import Host, Signs
+from supervisor.node.oom import OomWatch
+from supervisor.telemetry.events import emit
 from supervisor.worker import tree
 from supervisor.worker.vitals import Reading
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+#: Pressure files and counters are read this often.
+HOST_EVERY_S = 1.0
 
 # Fields of proc(5) stat, counted from the state (field 3).
 _STATE, _UTIME, _STIME, _RSS = 0, 11, 12, 21
@@ -33,13 +39,32 @@ def signs(pid: int, reading: Reading, now: float) -> Signs | None:
     )
 
 
-def host() -> Host:
-    """Return the pressure on this host (PSI, avg10 in percent); zeros where there is none."""
-    return Host(
-        cpu_pressure=_pressure("cpu", "some"),
-        memory_pressure=_pressure("memory", "full"),
-        io_pressure=_pressure("io", "full"),
-    )
+class HostWatch:
+    """The pressure on this host, and whom its OOM killer took; read once a second at most."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = Host()
+        self._last_at = float("-inf")
+        self._oom = OomWatch()
+
+    def look(self) -> Host:
+        """Return the pressure (PSI, avg10 in percent; zeros where there is none)."""
+        now = self._clock.mono()
+        if now - self._last_at >= HOST_EVERY_S:
+            self._last_at = now
+            self._last = Host(
+                cpu_pressure=_pressure("cpu", "some"),
+                memory_pressure=_pressure("memory", "full"),
+                io_pressure=_pressure("io", "full"),
+            )
+            if (kills := self._oom.look(now)) > 0:
+                emit("oom.unexplained", kills=kills)
+        return self._last
+
+    def explain_kill(self) -> OomEvidence:
+        """Say what the counters know of a SIGKILL that the node did not send."""
+        return self._oom.explain(self._clock.mono())
 
 
 def _pressure(resource: str, kind: str) -> float:

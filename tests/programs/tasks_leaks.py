@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 import warnings
+from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 
@@ -77,10 +78,16 @@ def _end(ctx, then: str) -> str:
     return then
 
 
+def _untrack(segment: SharedMemory) -> None:
+    """Keep multiprocessing from removing it when this process dies."""
+    resource_tracker.unregister(segment._name, "shared_memory")
+
+
 @app.task(max_retries=0, timeout=30)
 def shares(ctx, path: str, then: str = "return", name: str | None = None, close: bool = True):
     """Makes a segment and does not remove it."""
     segment = SharedMemory(name=name, create=True, size=4096)
+    _untrack(segment)
     mark(path, segment.name)
     if close:
         segment.close()
@@ -91,6 +98,7 @@ def shares(ctx, path: str, then: str = "return", name: str | None = None, close:
 
 def _share(path: str) -> None:
     segment = SharedMemory(create=True, size=4096)
+    _untrack(segment)
     mark(path, segment.name)
     segment.close()
 
@@ -107,6 +115,7 @@ def child_shares(ctx, path: str, then: str):
 def attaches(ctx, path: str, name: str, then: str):
     """Uses a segment of somebody else."""
     segment = SharedMemory(name=name)
+    _untrack(segment)
     mark(path, segment.name)
     segment.close()
     return _end(ctx, then)

@@ -236,44 +236,48 @@ class Zygote:
 
     def _middle(self, app: App, births: list[_Asked], write_end: int) -> NoReturn:
         """Fork the workers and leave, so that they become orphans."""
+        middle = os.getpid()
         try:
             for birth in births:
                 pid = os.fork()
                 if pid == 0:
                     os.close(write_end)
                     self._line.close()
-                    self._live(app, birth, births)
+                    self._live(app, birth, births, middle)
                 os.write(write_end, _PID.pack(pid))
         finally:  # those it has not told of are not born; nothing may unwind into the zygote
             os._exit(EXIT_OK)
 
-    def _live(self, app: App, birth: _Asked, births: list[_Asked]) -> NoReturn:
+    def _live(self, app: App, birth: _Asked, births: list[_Asked], middle: int) -> NoReturn:
         code = EXIT_BOOT_FAILED
         try:
             for other in births:
                 if other is not birth:
                     other.close()
-            code = _newborn(app, birth.config, birth.plumbing)
+            code = _newborn(app, birth.config, birth.plumbing, middle)
         except BaseException:  # nothing of a worker may unwind into the zygote it was forked from
             traceback.print_exc()
         _leave(code)
 
 
-def _newborn(app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> int:
+def _newborn(app: App, config: wire.WorkerConfig, plumbing: Plumbing, middle: int) -> int:
     os.setsid()
-    if not _handed_over(config.supervisor_pid):
+    if not _handed_over(config.supervisor_pid, middle):
         return EXIT_NODE_GONE
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     return be_worker(app, config, plumbing)
 
 
-def _handed_over(supervisor_pid: int) -> bool:
-    """Wait to become the node's child, then tie our life to its; False if it is gone."""
+def _handed_over(supervisor_pid: int, middle: int) -> bool:
+    """Wait to become the node's child, then tie our life to its; False if it is gone.
+
+    The orphans of the middle process are the node's: who is anybody else's has lost the node.
+    """
     clock = SystemClock()
     deadline = clock.mono() + HAND_OVER_S
     pause_s = FIRST_LOOK_S
-    while os.getppid() != supervisor_pid:
-        if clock.mono() > deadline:
+    while (parent := os.getppid()) != supervisor_pid:
+        if parent != middle or clock.mono() > deadline:
             return False
         clock.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_LOOK_S)

@@ -84,6 +84,22 @@ def test_node_killed_in_mid_run(start_node: Start, tmp_path: Path) -> None:
     assert (lost.ended_at is not None, lost.note) == (True, f"found dead by {node.node_id()}")
 
 
+def test_newborns_of_a_killed_node(start_node: Start, tmp_path: Path) -> None:
+    """Killed amid their birth, with slow forks: who would be handed to it does not wait for it."""
+    lines = ("import os, time", "from supervisor import App", "app = App()")
+    slow = "os.register_at_fork(after_in_child=lambda: time.sleep(0.5))"
+    (tmp_path / "slow_births.py").write_text("\n".join([*lines, slow, ""]))
+    node = start_node("slow_births:app", pythonpath_extra=tmp_path, run=False)
+    node.start(wait=False)
+    eventually(lambda: node.events("app.booted"), 10, "births have been asked for")
+    time.sleep(0.75)  # the middle process is gone, its orphans have not looked around yet
+    assert node.events("worker.ready") == []
+    assert len(node.processes()) > 2, "the node, its zygote and the newborns"
+    node.kill()
+    eventually(lambda: not node.processes(), 1.5, "the newborns are gone")
+    node.start()
+
+
 def test_members_of_a_dead_leader_s_session() -> None:
     """They are found without any mark; a number that is somebody else's by now finds nobody."""
     words = ["sh", "-c", "sleep 60 & echo $!; read line"]

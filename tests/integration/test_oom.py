@@ -44,7 +44,8 @@ def group() -> Iterator[Path]:
     try:
         (made / own[1]).write_text(str(LIMIT_BYTES))
         yield made
-    finally:
+    finally:  # the node is closed by then, and what it ran is on its way out
+        eventually(lambda: not (made / "cgroup.procs").read_text(), 5, "the group is empty")
         made.rmdir()
 
 
@@ -52,7 +53,7 @@ def _inside(group: Path) -> tuple[str, ...]:
     return ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh")
 
 
-def test_oom_kill_of_a_worker(start_node: Start, group: Path) -> None:
+def test_oom_kill_of_a_worker(group: Path, start_node: Start) -> None:
     """The same body is told apart from a SIGKILL by a person in the same group."""
     node = start_node(prefix=_inside(group), workers=1)
     view = node.run("eats_memory", timeout=60)
@@ -74,7 +75,7 @@ def test_oom_kill_of_a_worker(start_node: Start, group: Path) -> None:
     assert node.stop() == 0
 
 
-def test_oom_kill_of_a_grandchild(start_node: Start, group: Path) -> None:
+def test_oom_kill_of_a_grandchild(group: Path, start_node: Start) -> None:
     """The worker lives on, and the node says that something else below it died of it."""
     node = start_node(prefix=_inside(group), workers=1)
     view = node.run("feeds_a_child", timeout=60)

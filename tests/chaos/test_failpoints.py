@@ -18,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,16 @@ DURABLE: Mapping[str, str] = {
     "stop.requeue": _BECAME + "reason = 'shutdown'",
     "stop.ended": "SELECT count(*) FROM nodes WHERE ended_at IS NOT NULL",
 }
+
+
+def workers_of(node: NodeUnderTest) -> list[int]:
+    """Return the zygote and the workers that live, as their command lines say."""
+    found = []
+    for pid in node.processes():
+        with suppress(OSError):
+            if b"supervisor.worker.zygote" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
 
 
 class Scene:
@@ -115,6 +126,7 @@ class Scene:
             node.signal(signal.SIGTERM)
         eventually(self.is_dead, 20, f"killed at {self.name}: {node.log_text()[-2000:]}")
         self._require_fired(node.wait_exit(1))
+        eventually(lambda: not workers_of(node), 1, "no worker outlives the node by a second")
 
     def _submitter_dies(self) -> None:
         """A program that submits three tasks dies at the point; it is run again and lives."""

@@ -130,6 +130,7 @@ def _points() -> Iterator[tuple[str, Point]]:
     yield "submit.rung", Point("submit", bell, Moment.AFTER, victim=Victim.SUBMITTER)
     yield from _written("child", f"{_TX}.submit", _of_a_task, row="submit")
     yield from _written("publish", f"{_TX}.publish", fruitful, row="relay")
+    yield from _spawning()
     yield from _claiming()
     yield from _ending_by_force()
     yield from _finishing()
@@ -150,6 +151,18 @@ def _written(
         yield f"{name}.{word}", Point(row or name, target, moment, counts, nth, victim)
 
 
+def _spawning() -> Iterator[tuple[str, Point]]:
+    row = "spawn"
+    start = f"{_NODE}.process:start_zygote"
+    importing: Counts = lambda _result, args: "--describe" not in args  # noqa: E731
+    yield "boot.started", Point(row, start, Moment.AFTER, importing)
+    yield "birth.asked", Point(row, f"{_NODE}.pool:ProcessPool.birth", Moment.AFTER, nth=2)
+    yield "birth.known", Point(row, f"{_NODE}.staffing:Staffing.born", Moment.BEFORE)
+    ready = f"{_NODE}.listening:Listening.said"
+    yield "worker.ready", Point(row, ready, Moment.BEFORE, _is_kind("Ready", 2))
+    yield from _written("worker", f"{_TX}.record_workers", row=row)
+
+
 def _claiming() -> Iterator[tuple[str, Point]]:
     row = "claim"
     yield "claim.asked", Point(row, f"{_TX}.claim", Moment.BEFORE)
@@ -164,7 +177,6 @@ def _claiming() -> Iterator[tuple[str, Point]]:
     yield "assign.third", Point(row, assign, Moment.AFTER, nth=3)
     yield from _written("started", f"{_TX}.started", row="run")
     yield from _written("checkpoint", f"{_TX}.checkpoint", fruitful, row="run")
-    yield from _written("worker", f"{_TX}.record_workers", row="run")
 
 
 def _ending_by_force() -> Iterator[tuple[str, Point]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from collections.abc import Iterator
@@ -167,6 +168,16 @@ def test_a_segment_that_was_returned_stays_and_is_told(
     assert (SHARED / name).exists()
     assert usage(node, view) == {"leaked_segments": 1}
     assert told(node, view) == f"left behind: shared memory {name}"
+
+
+def test_system_v_segments_are_told(node: NodeUnderTest) -> None:
+    view = node.run("shares_systemv")
+    number = int(view.result_json or "-1")
+    try:
+        assert usage(node, view) == {"leaked_segments": 1}
+        assert told(node, view) == f"left behind: shared memory System V {number} (8192 bytes)"
+    finally:
+        ctypes.CDLL(None).shmctl(number, 0, None)  # IPC_RMID
 
 
 def test_segments_of_others_are_never_touched(

@@ -1,7 +1,7 @@
 """What a crash costs, where it takes more than to die at one instruction (see test_failpoints).
 
 A submitter that is killed at any moment of many, a bell that rings for nothing, an assignment that
-is certain not to have been read, the exact trail of an ending that was never written, scratch files.
+is sure not to have been read, the exact trail of an ending that was never written, scratch files.
 
 Not covered here or there: a late result that meets a newer attempt (one node owns a SQLite store,
 so only the ledger's contract can stage it), and the power cut of the machine: processes are killed.

@@ -131,9 +131,10 @@ class ProcessPool:
 
     def _ask_birth(self, nest: _Nest, worker_id: str) -> None:
         try:
+            process.require_descriptors(len(self._workers))
             line = Lifeline(self._settings.log_records, self._settings.log_tail_bytes)
         except OSError as exc:
-            self._events.append(port.BirthFailed(worker_id, f"no descriptors left: {exc}"))
+            self._events.append(port.BirthFailed(worker_id, f"too few descriptors left: {exc}"))
             return
         temp_dir = self._temp_root / worker_id
         worker = _Worker(worker_id, self._clock.mono(), line, temp_dir)

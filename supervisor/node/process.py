@@ -7,6 +7,7 @@ time and held by a pidfd, so that a reused number is never hit.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -28,6 +29,8 @@ from supervisor.worker.presence import own_place
 from supervisor.worker.zygote import DESCRIPTOR_LIMIT, PR_SET_CHILD_SUBREAPER, prctl
 
 NODE_MARKER = "SUPERVISOR_NODE"
+#: What one more worker takes, and what is kept free for the store, /proc, evidence and endpoint.
+WORKER_DESCRIPTORS, RESERVED_DESCRIPTORS, PLENTY_DESCRIPTORS = 8, 24, 128
 _SO_SNDBUFFORCE = 32  # socket(7); needs CAP_NET_ADMIN, the plain option is the fallback
 ASSIGNMENT_BUFFER_BYTES = 1024 * 1024
 _FALLOC_PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, fallocate(2)
@@ -40,13 +43,26 @@ def become_reaper() -> None:
 
 
 def raise_descriptor_limit() -> None:
-    """Allow ourselves as many descriptors as the hard limit does: each worker costs seven.
+    """Allow ourselves as many descriptors as the hard limit does: each worker takes some.
 
     The old soft limit is left in the environment, where a zygote finds it and takes it back.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     os.environ.setdefault(DESCRIPTOR_LIMIT, str(soft))
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def require_descriptors(workers: int) -> None:
+    """Refuse another worker beside so many when it would take what the node itself needs.
+
+    Raises: OSError (EMFILE).
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if (workers + 1) * WORKER_DESCRIPTORS + PLENTY_DESCRIPTORS <= soft:
+        return  # far from the limit: counting costs a millisecond for a few hundred workers
+    used = len(os.listdir("/proc/self/fd"))
+    if used + WORKER_DESCRIPTORS + RESERVED_DESCRIPTORS > soft:
+        raise OSError(errno.EMFILE, f"{used} of {soft} are open")
 
 
 def own_identity() -> ProcessIdentity:

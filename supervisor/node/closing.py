@@ -101,7 +101,8 @@ class Closing:
         match phase:
             case Phase.CHECKPOINT if current is not None:
                 text = "the node is stopping: save a checkpoint and leave"
-                pool.send(slot.worker_id, Interrupt(current.seq, "shutdown", text))
+                if pool.send(slot.worker_id, Interrupt(current.seq, "shutdown", text)):
+                    current.told(now)
             case Phase.EXIT:
                 pool.terminate(slot.worker_id)
             case Phase.CAPTURE:

@@ -27,6 +27,8 @@ from supervisor.worker.wire import TypeInfo
 NS_PER_S = 1_000_000_000
 #: Looks kept for the autopsy: what the probes saw lately.
 LOOKS_KEPT = 60
+#: A body that has not seen by then what its worker was told is signalled from outside.
+KNOCK_AFTER_S = 0.1
 #: Queues with series of their own; more than that are shown together as _other.
 QUEUES_SHOWN = 200
 
@@ -52,6 +54,7 @@ class Attempt:
     mark_heard_at: float = 0.0
     delivered: bool = False
     acknowledged: bool = False
+    knock_at: float = float("inf")
     acted_on: set[str] = field(default_factory=set)
 
     @property
@@ -77,6 +80,10 @@ class Attempt:
         """Return when it is told that its time is nearly up."""
         started = self.started_at if self.started_at is not None else float("inf")
         return started + self.limits.soft_timeout + self.moved_s
+
+    def told(self, now: float) -> None:
+        """Note that the worker was told something, which its body has to see."""
+        self.knock_at = now + KNOCK_AFTER_S
 
     def shift(self, gap_s: float) -> None:
         """Move its deadlines by a time in which nobody could look."""

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from autopsy.signals import INTERRUPT
 from supervisor.clock import Clock
 from supervisor.errors import WireBroken
 from supervisor.model.crash import is_native
@@ -368,6 +369,10 @@ class ProcessPool:
                 *("--keep-bytes", str(settings.autopsy_keep_bytes)),
             )
             self._tools.append(process.start_tool(command))
+
+    def knock(self, worker_id: str) -> None:
+        if (worker := self._workers.get(worker_id)) is not None:
+            tree.send_signal(worker.pid, INTERRUPT, born=worker.born)
 
     def terminate(self, worker_id: str) -> None:
         if (worker := self._workers.get(worker_id)) is not None:

@@ -22,6 +22,8 @@ from supervisor.worker.wire import Interrupt
 LOOK_EVERY_S = 0.02
 #: The kernel's files are read this often per attempt at most.
 EXAMINE_EVERY_S = 1.0
+#: A body that has not seen what its worker was told is signalled this often.
+KNOCK_EVERY_S = 1.0
 #: An attempt that runs longer than this is written as started; shorter ones with their ending.
 BEGIN_AFTER_S = 0.1
 #: Both clocks drift apart by less between two turns; more is a wall clock that was set.
@@ -123,6 +125,7 @@ class Watching:
             if slot.doomed is not None:
                 continue
             self._tell(slot, attempt, now)
+            self._knock(slot, attempt, now)
             if not self._due or attempt.pulse is None:
                 continue
             rules, limits = floor.rules_of(attempt), attempt.limits_at()
@@ -168,23 +171,32 @@ class Watching:
     def _tell(self, slot: Slot, attempt: Attempt, now: float) -> None:
         if attempt.mark is not None:
             if not attempt.delivered:
-                self._deliver(slot, attempt)
+                self._deliver(slot, attempt, now)
         elif not attempt.soft_told and now >= attempt.soft_at():
             text = f"soft time limit of {attempt.limits.soft_timeout:g} s"
             sent = self._floor.pool.send(
                 slot.worker_id, Interrupt(attempt.seq, "soft_timeout", text)
             )
-            attempt.soft_told = sent
+            if sent:
+                attempt.soft_told = True
+                attempt.told(now)
 
-    def _deliver(self, slot: Slot, attempt: Attempt) -> None:
+    def _deliver(self, slot: Slot, attempt: Attempt, now: float) -> None:
         mark = attempt.mark
         if mark is None:
             return
         text = f"{mark.kind} by {mark.by}: {mark.reason}"
         if self._floor.pool.send(slot.worker_id, Interrupt(attempt.seq, "cancel", text)):
             attempt.delivered = True
+            attempt.told(now)
             self._floor.note(attempt, "cancel_delivered", "told to the worker")
             emit("cancel.delivered", **attempt.named)
+
+    def _knock(self, slot: Slot, attempt: Attempt, now: float) -> None:
+        """Signal a body that sees nothing: its worker hears only if it gives the GIL away."""
+        if now >= attempt.knock_at and not attempt.acknowledged:
+            attempt.knock_at = now + KNOCK_EVERY_S
+            self._floor.pool.knock(slot.worker_id)
 
     def next_deadline(self) -> float:
         """Return the moment at which some attempt may change its standing by time alone."""
@@ -194,6 +206,8 @@ class Watching:
                 continue
             limits = attempt.limits_at()
             moments.append(limits.timeout_at)
+            if not attempt.acknowledged:
+                moments.append(attempt.knock_at)
             if not attempt.soft_told and attempt.mark is None:
                 moments.append(attempt.soft_at())
             if limits.cancel_at is not None:

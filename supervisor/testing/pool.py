@@ -67,6 +67,7 @@ class ScriptedPool:
         self.capture_s = 0.3
         self.host_signs = Host()
         self.calls: list[tuple[str, str]] = []
+        self.knocks: list[float] = []
 
     def boot(self, generation: int) -> None:
         types = tuple(wire.TypeInfo(name=name) for name in self._scripts)
@@ -233,6 +234,9 @@ class ScriptedPool:
             worker_id, facts, f"{facts.values['name']}.zip", "complete", [], 300.0, 1000
         )
         self._captures.append((self._clock.mono() + self.capture_s, captured))
+
+    def knock(self, worker_id: str) -> None:
+        self.knocks.append(self._clock.mono())
 
     def terminate(self, worker_id: str) -> None:
         self.calls.append(("terminate", worker_id))

@@ -59,6 +59,8 @@ EXIT_OK, EXIT_BOOT_FAILED, EXIT_IMPORT_FAILED, EXIT_NODE_GONE = 0, 3, 4, 5
 PULSE = "supervisor-puls"
 #: An interrupt is sent again this often until the body has seen it.
 INTERRUPT_AGAIN_S = 1.0
+#: A body that is knocked at waits this many hundredths of a second for what it shall be told.
+KNOCK_PATIENCE = 5
 #: A task waits this long for the node's answer to a task it submits.
 SUBMIT_ANSWER_S = 30.0
 #: What tasks submitted on success may take together: they travel in one frame with the ending.
@@ -234,6 +236,8 @@ class Worker:
         """The body begins: interrupts may land, by signal or through `nudge` (async bodies)."""
         self._nudge = nudge
         self._armed = by_signal
+        if not by_signal:  # a signal that means nothing here must not cut a system call short
+            signal.pthread_sigmask(signal.SIG_BLOCK, {INTERRUPT})
 
     def disarm(self) -> None:
         """The body is over: nothing may be raised from here on."""
@@ -258,6 +262,19 @@ class Worker:
             self.vitals.acknowledge(wish.seq, wish.kind)
 
     def _on_interrupt(self, _number: int, _frame: object) -> None:
+        if self._armed and self.wish() is None:
+            self._let_hear()
+        self._obey()
+
+    def _let_hear(self) -> None:
+        """The node knocks: for want of the GIL the pulse thread has not heard it; give it away."""
+        for _ in range(KNOCK_PATIENCE):
+            select.select([], [], [], 0.01)
+            if self.wish() is not None:
+                return
+
+    def _obey(self) -> None:
+        """Leave the body here if it shall and has not been told yet."""
         wish = self._wish
         if not self._armed or wish is None or self._acknowledged == wish.kind:
             return
@@ -292,7 +309,7 @@ class Worker:
                 self._control.sendall(data)
         finally:
             self._armed = armed
-        self._on_interrupt(INTERRUPT, None)
+        self._obey()
 
     def knows(self, type_name: str) -> bool:
         """Say whether the app has this task type."""

@@ -65,7 +65,7 @@ def test_pending_never_runs_a_line(node: NodeUnderTest, tmp_path: Path) -> None:
     assert not path.exists()
 
 
-@pytest.mark.parametrize("kind", ["wait", "sleep", "amid"])
+@pytest.mark.parametrize("kind", ["wait", "sleep", "amid", "holds_regex", "holds_c"])
 def test_running_cooperative(node: NodeUnderTest, kind: str) -> None:
     handle = node.submit(kind)
     node.started(handle)
@@ -374,3 +374,10 @@ def test_idle_worker_that_stands_still_is_replaced(start_node: Start, tmp_path: 
     assert (tmp_path / "ran").read_text() == "x\n"
     assert not os.path.exists(f"/proc/{pid}")
     assert [record.pid for record in node.reader.autopsies()] == [pid]
+
+
+def test_soft_limit_reaches_a_body_that_holds_the_interpreter(node: NodeUnderTest) -> None:
+    """Its own helper thread never gets to tell it: the node knocks from outside."""
+    view = node.run("holds_regex_too_long")
+    assert (view.state, view.reason) == (State.TIMEOUT, "soft_timeout")
+    assert node.endings(view.task_id) == [(TIMEOUT, "soft_timeout", "reported", False)]

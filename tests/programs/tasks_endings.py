@@ -370,6 +370,23 @@ def regex(ctx):
     re.match(r"(a+)+$", "a" * 64 + "b")
 
 
+@app.task(max_retries=0)
+def holds_regex(ctx):
+    """The interpreter looks at signals here, but no other thread of it ever runs."""
+    re.match(r"(a+)+$", "a" * 64 + "b")
+
+
+@app.task(timeout=60.0, soft_timeout=0.4, max_retries=0)
+def holds_regex_too_long(ctx):
+    re.match(r"(a+)+$", "a" * 64 + "b")
+
+
+@app.task(max_retries=0)
+def holds_c(ctx):
+    while True:
+        ctypes.PyDLL(None).usleep(30_000_000)  # PyDLL keeps the GIL
+
+
 @app.task(**no_soft())
 def c_sleep(ctx):
     ctypes.PyDLL(None).sleep(600)  # PyDLL keeps the GIL

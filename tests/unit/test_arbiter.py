@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -159,6 +160,27 @@ def test_a_cancel_ends_canceled_and_is_never_retried(kind: str, calls: list[str]
     house.live(8)
     assert house.moves(task) == [CLAIMED, (State.RUNNING, State.CANCELED, "canceled")]
     assert [call for call, _ in house.pool.calls] == calls
+
+
+def test_a_body_that_sees_nothing_is_knocked_at_until_it_is_killed() -> None:
+    house = House(cancel_grace=5.0)
+    task = house.run("hopeless")
+    house.live(3)
+    house.scribe.cancel(task, by="ann", reason="changed my mind")
+    house.live(8)
+    _, *others = house.pool.knocks
+    gaps = [round(after - before) for before, after in pairwise(house.pool.knocks)]
+    assert gaps == [1] * len(others)
+    assert len(others) == 4  # at 0.1, 1.1 … 4.1 s of the grace of 5 s
+
+
+def test_a_body_that_hears_is_not_knocked_at() -> None:
+    house = House(cancel_grace=5.0)
+    task = house.run("polite")
+    house.live(3)
+    house.scribe.cancel(task, by="ann", reason="changed my mind")
+    house.live(8)
+    assert house.pool.knocks == []
 
 
 def test_the_event_of_a_verified_cancel_tells_how_long_it_took(

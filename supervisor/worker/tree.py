@@ -76,7 +76,10 @@ def descendants(pid: int) -> list[int]:
 
 
 def send_signal(pid: int, number: int, *, born: int | None = None) -> bool:
-    """Signal exactly this process; False if it is gone or, with `born`, another one by now."""
+    """Signal exactly this process; False if it is gone, another one by now (`born`), or not ours.
+
+    A process that runs as another user (sudo) may be beyond us: nothing else must wait for it.
+    """
     try:
         pidfd = os.pidfd_open(pid)
     except (ProcessLookupError, OSError):
@@ -85,7 +88,7 @@ def send_signal(pid: int, number: int, *, born: int | None = None) -> bool:
         if born is not None and start_ticks(pid) != born:
             return False
         signal.pidfd_send_signal(pidfd, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
     finally:
         os.close(pidfd)
@@ -95,16 +98,17 @@ def send_signal(pid: int, number: int, *, born: int | None = None) -> bool:
 def kill_descendants(pid: int) -> int:
     """SIGKILL everything below a process until a walk finds nothing alive; return how many.
 
-    The process itself should be stopped or be the caller, else it may go on forking.
+    The process itself should be stopped or be the caller, else it may go on forking. What we may
+    not signal is left.
     """
     killed: set[int] = set()
+    refused: set[int] = set()
     for _ in range(MAX_ROUNDS):
-        alive = [child for child in descendants(pid) if is_alive(child)]
+        alive = [child for child in descendants(pid) if child not in refused and is_alive(child)]
         if not alive:
             break
         for child in alive:
-            if send_signal(child, signal.SIGKILL):
-                killed.add(child)
+            (killed if send_signal(child, signal.SIGKILL) else refused).add(child)
     return len(killed)
 
 

@@ -15,6 +15,7 @@ from harness import (
     SUCCESS,
     TIMEOUT,
     NodeUnderTest,
+    Start,
     eventually,
     none_lives,
     seen,
@@ -88,6 +89,48 @@ def test_gone_after_a_crash(node: NodeUnderTest, tmp_path: Path) -> None:
     assert (view.state, view.reason) == (State.FAILED, "killed_by_signal")
     assert node.endings(handle.task_id) == [(FAILED, "killed_by_signal", "exited", True)]
     none_lives(kin, 3)
+
+
+WITHOUT_KILL = ("setpriv", "--bounding-set=-kill", "--inh-caps=-kill")
+
+
+def may_drop() -> bool:
+    """Only root may start a process of another user, which a node without CAP_KILL cannot end."""
+    words = [*WITHOUT_KILL, "setpriv", "--reuid=65534", "--clear-groups", "true"]
+    try:
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+if may_drop():
+
+    @pytest.mark.parametrize("how", ["cancel", "timeout", "return"])
+    def test_child_of_another_user(start_node: Start, tmp_path: Path, how: str) -> None:
+        """As by sudo: it is beyond us and shown as such; task and worker end all the same."""
+        kin = tmp_path / "kin"
+        node = start_node("tests.programs.tasks_hanging:app", prefix=WITHOUT_KILL)
+        limits = {"timeout": 1.5, "soft_timeout": 1.0} if how == "timeout" else {}
+        then = "return" if how == "return" else "hang"
+        handle = node.submit("as_other_user", spec=limits, path=str(kin), then=then)
+        try:
+            eventually(lambda: len(seen(kin)) == 2, 5)
+            if how == "cancel":
+                handle.cancel(by="anna", reason="enough")
+            view = handle.wait(10)
+            ours, theirs = seen(kin)
+            assert (
+                str(view.state) == {"cancel": CANCELED, "timeout": TIMEOUT, "return": SUCCESS}[how]
+            )
+            assert (ours.alive, theirs.alive) == (False, True)
+            if how != "return":
+                assert not os.path.exists(f"/proc/{node.attempts(handle.task_id)[0].pid}")
+                eventually(lambda: node.metrics()["supervisor_unreaped", ()] == 1, 5, "it is shown")
+            assert node.run("ok").state is State.SUCCESS
+            assert node.events("loop.failed") == []
+        finally:
+            for one in seen(kin)[1:]:
+                os.kill(one.pid, 9)
 
 
 def test_multiprocessing_works_in_a_task(node: NodeUnderTest) -> None:

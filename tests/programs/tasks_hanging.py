@@ -123,6 +123,28 @@ def swallow(ctx, kin: str):
             time.sleep(0.01)
 
 
+# -- beside the hanging
+
+
+@app.task(timeout=60, max_retries=0)
+def as_other_user(ctx, path: str, then: str):
+    """One child of our own and one of another user, as by sudo."""
+    other = ["setpriv", "--reuid=65534", "--clear-groups", "sleep", "900"]
+    for command in (["sleep", "900"], other):
+        child = subprocess.Popen(command)
+        while Path(f"/proc/{child.pid}/comm").read_text() != "sleep\n":
+            time.sleep(0.005)
+        _write_down(path, child.pid)
+    while then == "hang":
+        with contextlib.suppress(BaseException):
+            time.sleep(0.01)
+
+
+@app.task()
+def ok(ctx):
+    return None
+
+
 #: type → what it does
 HANGS = {
     "spin": "a loop in Python",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,33 @@ def test_members_of_a_dead_leader_s_session() -> None:
             assert list(session_members({})) == []
         finally:
             os.kill(member, signal.SIGKILL)
+
+
+def test_a_stranger_has_the_number_of_a_lost_worker(start_node: Start) -> None:
+    """Numbers come round again: neither it nor its session is touched, and the orphan is judged."""
+    node = start_node(workers=1)
+    handle = node.submit("sleep", spec={"max_retries": 0})
+    node.started(handle)
+    node.kill()
+    words = ["sh", "-c", "sleep 60 & echo $!; read line"]
+    with subprocess.Popen(
+        words, start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as stranger:
+        assert stranger.stdout is not None
+        child = int(stranger.stdout.readline())
+        try:
+            with closing(sqlite3.connect(node.store_path)) as db:
+                for table in ("attempts", "workers"):
+                    db.execute(f"UPDATE {table} SET pid = ?", (stranger.pid,))
+                db.commit()
+            node.start()
+            view = handle.wait(5)
+            assert (view.state, view.reason) == (State.TIMEOUT, "node_lost")
+            assert stranger.poll() is None
+            assert tree.is_alive(child)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            stranger.communicate(b"\n", 5)
 
 
 def test_killed_and_started_five_times(start_node: Start, tmp_path: Path) -> None:

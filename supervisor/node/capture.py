@@ -12,6 +12,7 @@ import os
 import subprocess
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,12 @@ class Captures:
         self._done = done
         self._waiting: deque[_Wanted] = deque()
         self._running: list[_Wanted] = []
+        with suppress(OSError):  # tried, and told, again at each capture
+            self._make_directory()
+
+    def _make_directory(self) -> None:
+        if not self._directory.is_dir():  # a look never waits for a disk that hangs; mkdir does
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def start(
         self, patient: Patient, facts: Facts, budget_s: float, *, facts_only: bool = False
@@ -125,7 +132,7 @@ class Captures:
             command.append("--facts-only")
         wanted.heard.clear()
         try:
-            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make_directory()
             wanted.running = process.start_tool(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )

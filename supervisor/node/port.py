@@ -430,5 +430,8 @@ class Scribe(Protocol):
     def replies(self) -> list[Reply]:
         """Return everything answered since the last call, in order."""
 
+    def waited_s(self) -> float:
+        """Return for how long the store has not answered what it was asked last."""
+
     def unwritten(self) -> int:
         """Return how many durable requests wait to be written."""

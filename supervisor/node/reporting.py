@@ -22,6 +22,8 @@ from supervisor.telemetry.events import emit
 
 #: The gauges are set this often.
 REPORT_EVERY_S = 1.0
+#: The store is away when it has not answered for this long: longer than a writer waits for a lock.
+SILENT_AFTER_S = 7.0
 #: The loop is dead when it has not turned for this long.
 DEAD_AFTER_S = 10.0
 
@@ -44,6 +46,7 @@ class Reporting:
         self._mending = mending
         self._reported_at = float("-inf")
         self._away_since = 0.0
+        self._silent = False
         self.health = Health(floor.clock.mono(), ("starting",))
 
     def lag(self, late_s: float) -> None:
@@ -80,6 +83,7 @@ class Reporting:
     def store(self, reply: port.StoreAway | port.StoreBack | port.StoreGone, now: float) -> None:
         """The store's standing has changed."""
         floor = self._floor
+        self._silent = False
         match reply:
             case port.StoreAway():
                 if not floor.store_away:
@@ -98,8 +102,20 @@ class Reporting:
                 )
         floor.metrics.set("store_up", float(not floor.store_away))
 
+    def _mind_silence(self, now: float) -> None:
+        """See that a store that neither answers nor fails is away: a disk may hang."""
+        silent = self._floor.scribe.waited_s() >= SILENT_AFTER_S
+        if silent and not self._floor.store_away:
+            self.store(
+                port.StoreAway(f"no answer for {SILENT_AFTER_S:g} s: does its disk hang?"), now
+            )
+            self._silent = True
+        elif self._silent and not silent:
+            self.store(port.StoreBack(), now)
+
     def report(self, now: float) -> None:
         """Tick, and set the gauges if it is time."""
+        self._mind_silence(now)
         self.health = Health(now, self._not_ready(), self._notes())
         if now - self._reported_at < REPORT_EVERY_S:
             return

@@ -34,7 +34,7 @@ from supervisor.node.endpoint import Endpoint
 from supervisor.node.floor import Floor
 from supervisor.node.mending import dead_nodes
 from supervisor.node.pool import ProcessPool
-from supervisor.node.reporting import Health
+from supervisor.node.reporting import SILENT_AFTER_S, Health
 from supervisor.node.scratch import ScratchRoot
 from supervisor.node.scribe import StoreScribe
 from supervisor.queue.doorbell import Listener
@@ -96,7 +96,8 @@ class Node:
         sys.setswitchinterval(SWITCH_S)
         self._clock: Clock = SystemClock()
         self._store = open_store(settings.store, create=True, clock=self._clock)
-        stack.callback(self._store.close)
+        self._store_hangs = False
+        stack.callback(self._close_store)
         lock = process.StoreLock(Path(f"{self._store.path.resolve()}.lock"))
         stack.callback(lock.release)
         own = process.own_identity()
@@ -203,6 +204,7 @@ class Node:
         notify("STOPPING=1")
         self._scribe.ask(*self._floor.take_endings())
         written = self._scribe.stop(LAST_WRITE_S)
+        self._store_hangs = self._scribe.waited_s() > SILENT_AFTER_S
         if self._floor.rescued:  # once more: what ended since then was written to the lost file
             written = written and self._rescue_again(Path(self._floor.rescued))
         elif written and not self._floor.store_away:
@@ -210,6 +212,10 @@ class Node:
             with Ledger(self._store, self._clock).transaction() as tx:
                 tx.end_node(self.node_id, self._clock.now(), why or "ended")
         return written
+
+    def _close_store(self) -> None:
+        if not self._store_hangs:  # else a thread is in a call that holds the connection
+            self._store.close()
 
     def _rescue_again(self, target: Path) -> bool:
         try:

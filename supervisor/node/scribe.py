@@ -35,7 +35,8 @@ LOADED_S = 0.003
 IDLE_S = 0.5
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 2.0
 
-_QUESTIONS = (port.ClaimFor, port.ReadMarks, port.ReadCounts, port.ReadOrphans)
+_LOOKS = (port.ReadMarks, port.ReadCounts, port.ReadOrphans)
+_QUESTIONS = (port.ClaimFor, *_LOOKS)
 
 
 class StoreScribe:
@@ -60,6 +61,7 @@ class StoreScribe:
         self._failures = 0
         self._gone = False
         self._pause_s = 0.0
+        self._turn_since: float | None = None
         self._thread = threading.Thread(target=self._run, name="scribe", daemon=True)
 
     def start(self) -> None:
@@ -78,6 +80,10 @@ class StoreScribe:
         while self._replies:
             heard.append(self._replies.popleft())
         return heard
+
+    def waited_s(self) -> float:
+        since = self._turn_since
+        return 0.0 if since is None else self._clock.mono() - since
 
     def unwritten(self) -> int:
         """Return how many durable requests wait."""
@@ -99,7 +105,9 @@ class StoreScribe:
                 done = self._stopping and not batch and not self._kept
             if done:
                 return
+            self._turn_since = self._clock.mono()
             self._turn(batch)
+            self._turn_since = None
             if self._pause_s:
                 self._clock.sleep(self._pause_s)
                 self._pause_s = 0.0
@@ -284,7 +292,8 @@ class StoreScribe:
 
     def _answer(self, questions: Sequence[port.Request]) -> None:
         answers: list[port.Reply] = []
-        for question in questions:
+        # After a long wait the same question stands there many times.
+        for question in dict.fromkeys(q for q in questions if isinstance(q, _LOOKS)):
             match question:
                 case port.ReadMarks():
                     with self._ledger.looking() as look:

@@ -40,6 +40,7 @@ class MemoryScribe:
         self._running: dict[str, MemoryTask] = {}
         self._later: list[tuple[datetime, str]] = []  # a heap
         self.refused = 0
+        self.waited = 0.0
         self.autopsies: list[port.Captured] = []
         self.endings: list[Ending] = []
         self.asked: Counter[str] = Counter()
@@ -93,6 +94,9 @@ class MemoryScribe:
         heard = list(self._replies)
         self._replies.clear()
         return heard
+
+    def waited_s(self) -> float:
+        return self.waited
 
     def unwritten(self) -> int:
         return 0

@@ -20,6 +20,7 @@ from supervisor.errors import Refused
 
 if TYPE_CHECKING:
     from autopsy.bundle import Bundle
+    from autopsy.retention import Listed
     from supervisor.store import AutopsyRecord, TaskView
 
 
@@ -32,9 +33,13 @@ def autopsy() -> None:
 @click.argument("task_id", metavar="[TASK_ID]", required=False)
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 def list_autopsies(call: Call, task_id: str | None, limit: int) -> None:
-    """List bundles, newest first, of all tasks or of one."""
+    """List bundles, newest first, of all tasks or of one.
+
+    Files that no row names, since their node died first, follow after the others.
+    """
     wanted = None if task_id is None else full_id(call, task_id)
     found = call.client().reader.autopsies(wanted, limit)
+    unrecorded = _unrecorded(call, wanted, {one.path for one in found})[:limit]
 
     def lines() -> Iterator[str]:
         rows = [
@@ -52,8 +57,25 @@ def list_autopsies(call: Call, task_id: str | None, limit: int) -> None:
         ]
         head = ("AUTOPSY", "TAKEN", "TASK", "ATTEMPT", "VERDICT", "DIAGNOSIS", "STATUS", "SIZE")
         yield from columns(head, rows) if rows else ["no autopsies"]
+        for file in unrecorded:
+            what = "whole" if file.complete else "unfinished"
+            written = f"{clock(file.written_at)}, {size(file.size_bytes)}, {what}"
+            yield f"not recorded: {plain(file.path)} ({written})"
 
-    call.answer({"autopsies": found}, lines)
+    call.answer({"autopsies": found, "unrecorded": unrecorded}, lines)
+
+
+def _unrecorded(call: Call, task_id: str | None, recorded: set[str]) -> list[Listed]:
+    from autopsy.retention import list_bundles
+
+    reader = call.client().reader
+    return [
+        file
+        for file in list_bundles(Path(call.settings.autopsy_dir))
+        if str(file.path) not in recorded
+        and (task_id is None or file.path.name.startswith(task_id))
+        and reader.autopsy(file.path.name.split(".zip")[0]) is None
+    ]
 
 
 @command(example="supervisor autopsy show 0193a5c1", group=autopsy)

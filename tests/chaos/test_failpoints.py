@@ -220,7 +220,7 @@ class Scene:
         return [] if found == dict.fromkeys(parents, 1) else [f"children: {found} of {parents}"]
 
     def _bundles(self) -> list[str]:
-        """Whatever the folder holds is whole or listed as unfinished, as by a capture cut short."""
+        """Every file is whole or called unfinished, and people are shown what no row names."""
         bundles = list_bundles(self.node.root / "autopsies")
         for one in bundles:
             if one.complete:
@@ -228,7 +228,14 @@ class Scene:
         half = [one.path.name for one in bundles if not one.complete]
         cut_short = self.point.row in ("verdict", "terminate", "take over")
         wanted = self.name == "bundle.partial"
-        return [] if bool(half) == wanted or (half and cut_short) else [f"half-made: {half}"]
+        wrong = [] if bool(half) == wanted or (half and cut_short) else [f"half-made: {half}"]
+        if self.point.row == "verdict":
+            shown = self.node.cli_json("autopsy", "list")
+            listed = {x["path"] for x in shown["autopsies"] + shown["unrecorded"]}
+            wrong += [f"not listed: {one.path}" for one in bundles if str(one.path) not in listed]
+            if self.name in ("bundle.partial", "bundle.renamed") and not shown["unrecorded"]:
+                wrong.append("its file is recorded, or is not there")
+        return wrong
 
 
 # -- many at once

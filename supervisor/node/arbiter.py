@@ -172,7 +172,7 @@ class Arbiter:
         emit("signal.received", signal=name)
         if name == "SIGHUP":
             self._reload()
-        else:
+        elif name in ("SIGTERM", "SIGINT"):
             self._leaving.stop(f"received {name}", now)
 
     def _pause(self, now: float) -> float:

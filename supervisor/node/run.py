@@ -50,6 +50,8 @@ SWITCH_S = 0.0005
 #: How long the last endings may take to be written at the end.
 LAST_WRITE_S = 10.0
 WATCHDOG_EVERY_S = 1.0
+#: The last two are only noted: unheard they would end the node, and others send them in error.
+HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def run_node(app: str, read: Callable[[Mapping[str, object]], Settings]) -> int:
@@ -132,7 +134,7 @@ class Node:
     def run(self) -> int:
         """Turn until told to stop and nothing is left."""
         began = self._clock.mono()
-        self._ear.catch(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        self._ear.catch(*HEARD)
         self._take_over(self._store)
         self._scribe.start()
         self._arbiter.staffing.boot()

@@ -111,7 +111,7 @@ def test_frozen_for_twelve_seconds(on_disk: Callable[[], tuple[NodeUnderTest, Di
     node.app.client.close()
     with disk.hanging():
         began = time.monotonic()
-        killed = eventually(lambda: node.events("worker.killed"), 1.5 + 4 + 2)
+        killed = eventually(lambda: node.events("worker.killed"), 1.5 + 4 + 4)
         assert [event["verdict"] for event in killed] == ["timeout"]
         eventually(lambda: ask(f"{url}/readyz")[0] == 503, 12)
         (reason,) = json.loads(ask(f"{url}/readyz")[1])["reasons"]

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from harness import SUCCESS, NodeUnderTest, Start, eventually
+from harness import RUNNING, SUCCESS, TIMEOUT, NodeUnderTest, Start, begun, eventually, ran_s
 
 from supervisor.client import Handle
 from supervisor.model.states import State
@@ -88,3 +88,29 @@ def test_stopped_by_somebody(start_node: Start) -> None:
     assert handle.state() is State.RUNNING
     os.kill(node.attempts(handle.task_id)[0].pid, signal.SIGCONT)
     lives(node, handle, '"went on"', [("stopped", "alert")])
+
+
+LIMIT_S = 0.6
+
+
+def test_endings_around_the_limit(start_node: Start) -> None:
+    """Returning at the very moment of the limit: one ending each, by the time of the return."""
+    node = start_node(APP, workers=4, timeout=LIMIT_S, autopsy_budget=2)
+    handles = [node.submit("takes", s=round(0.5 + 0.01 * n, 2)) for n in range(24)]
+    ends = []
+    for handle in handles:
+        view = handle.wait(30)
+        (attempt,) = node.attempts(handle.task_id)
+        in_time = ran_s(attempt) <= LIMIT_S
+        ends.append(in_time)
+        if in_time:
+            expected, outcome = (RUNNING, SUCCESS, "node", "returned"), State.SUCCESS
+        else:
+            expected, outcome = (RUNNING, TIMEOUT, "node", "timeout"), State.TIMEOUT
+        assert node.moves(handle.task_id) == [*begun(), expected]
+        assert (view.state, attempt.outcome) == (outcome, outcome)
+        assert (view.result_json is None) == (not in_time)
+    assert not all(ends)
+    figures = node.metrics()
+    counted = sum(v for (name, _), v in figures.items() if name.endswith("tasks_finished_total"))
+    assert counted == len(handles)

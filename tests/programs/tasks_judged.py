@@ -42,3 +42,9 @@ def grows(ctx, s: float):
 def stops_itself(ctx):
     os.kill(os.getpid(), signal.SIGSTOP)
     return "went on"
+
+
+@app.task(max_retries=0, interrupt=False)
+def takes(ctx, s: float):
+    time.sleep(s)
+    return "in time"

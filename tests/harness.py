@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 import signal
@@ -29,6 +30,7 @@ from supervisor.client import Client, Handle
 from supervisor.errors import StoreUnavailable
 from supervisor.store import Reader, TaskView
 from supervisor.store.view import AttemptView
+from supervisor.telemetry.events import EVENTS
 from supervisor.worker import tree
 
 REPOSITORY = Path(__file__).parents[1]
@@ -341,7 +343,8 @@ class NodeUnderTest:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def events(self, name: str | None = None) -> list[dict[str, Any]]:
-        """Return the node's log lines that are events (of this name)."""
+        """Return the node's log lines that are events (of this name, which must be one it logs)."""
+        assert name is None or EVENTS[name].level >= logging.INFO, f"a node never logs {name}"
         lines = [json.loads(x) for x in self.log_text().splitlines() if x.startswith("{")]
         return [line for line in lines if name is None or line.get("event") == name]
 

@@ -150,7 +150,6 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             _event(
                 _E, "autopsy.failed", "No evidence could be saved.", "task_id", "attempt", "error"
             ),
-            _event(_I, "autopsy.pruned", "Old bundles were removed.", "bundles", "freed_bytes"),
             # The store
             _event(_E, "store.lost", "The store does not answer; claims stop.", "error"),
             _event(_I, "store.recovered", "The store answers again.", "away_s"),

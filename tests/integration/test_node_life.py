@@ -93,9 +93,8 @@ def test_newborns_of_a_killed_node(start_node: Start, tmp_path: Path) -> None:
     (tmp_path / "slow_births.py").write_text("\n".join([*lines, slow, ""]))
     node = start_node("slow_births:app", pythonpath_extra=tmp_path, run=False)
     node.start(wait=False)
-    eventually(lambda: node.events("app.booted"), 10, "births have been asked for")
-    time.sleep(0.75)  # the middle process is gone, its orphans have not looked around yet
-    assert node.events("worker.ready") == []
+    eventually(lambda: node.events("worker.spawned"), 10, "the middle process is gone")
+    assert node.query("SELECT count(*) FROM workers") == [(0,)], "nobody has looked around yet"
     assert len(node.processes()) > 2, "the node, its zygote and the newborns"
     node.kill()
     eventually(lambda: not node.processes(), 1.5, "the newborns are gone")

@@ -81,6 +81,14 @@ class TestEvents:
         ]
         assert wrong == []
 
+    def test_every_event_in_the_table_is_emitted(self) -> None:
+        told = {
+            name
+            for path in SOURCE.rglob("*.py")
+            for _, name, _ in emits(ast.parse(path.read_text("utf-8")))
+        }
+        assert EVENTS.keys() - told == set()
+
 
 def agrees(given: set[str], declared: frozenset[str]) -> bool:
     """Whether a call gives what is declared; after `**more` only what is written out is known."""

@@ -202,8 +202,12 @@ class ProcessPool:
             message = self._decoder.decode(data) if data else None
         except BlockingIOError:
             return
-        except (OSError, WireBroken) as exc:
-            message = wire.BootRefused(f"the zygote's line broke: {exc}", "", "")
+        except OSError:
+            message = None  # reset: it died with births in its line that it had not read
+        except WireBroken as exc:
+            process.end_group(nest.program)
+            why = f"the zygote's line broke: {exc}"
+            message = None if nest.booted else wire.BootRefused(why, "", "")
         self._answered(nest, message)
         if nest.retired and not nest.unborn:
             self._close_nest(nest)

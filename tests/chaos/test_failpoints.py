@@ -66,6 +66,22 @@ DURABLE: Mapping[str, str] = {
 }
 
 
+#: How an attempt ends whose worker dies at a point, where the environment tells which one it was.
+OF_THE_DEAD: Mapping[str, str] = {
+    **dict.fromkeys(
+        [
+            f"child: {name}"
+            for name in (
+                "body.begun", "checkpoint.framed", "child.framed", "body.done", "body.ended",
+                "body.restored", "report.framed",
+            )
+        ],
+        "killed_by_signal",
+    ),
+    "child: report.sent": "returned",
+}  # fmt: skip
+
+
 def workers_of(node: NodeUnderTest) -> list[int]:
     """Return the zygote and the workers that live, as their command lines say."""
     found = []
@@ -92,11 +108,15 @@ class Scene:
         return self.node.root / "runs"
 
     def play(self) -> None:
-        if self.point.victim is Victim.SUBMITTER:
-            self._submitter_dies()
-        else:
-            self._submit_all()
-            self._node_dies()
+        match self.point.victim:
+            case Victim.SUBMITTER:
+                self._submitter_dies()
+            case Victim.WORKER:
+                self._submit_all()
+                self._child_dies()
+            case _:
+                self._submit_all()
+                self._node_dies()
         self.look_at_what_is_durable()
         self.recovers()
         self.judge()
@@ -128,6 +148,13 @@ class Scene:
         self._require_fired(node.wait_exit(1))
         eventually(lambda: not workers_of(node), 1, "no worker outlives the node by a second")
 
+    def _child_dies(self) -> None:
+        """A worker or the zygote dies at the point; the node has to see to it."""
+        self.node.app_name = "tests.programs.tasks_mortal:app"
+        self.node.env["FAILPOINT"] = self.name
+        self.node.start(wait=False)
+        eventually(lambda: self.is_over() and (self.node.root / FIRED).exists(), 20, self.name)
+
     def _submitter_dies(self) -> None:
         """A program that submits three tasks dies at the point; it is run again and lives."""
         self.node.start(wait=False)
@@ -150,7 +177,7 @@ class Scene:
 
     def _require_fired(self, code: int) -> None:
         assert code == -signal.SIGKILL, self.node.log_text()
-        assert (self.node.root / FIRED).read_text() == self.name
+        assert (self.node.root / FIRED).read_text().startswith(f"{self.name} ")
 
     def is_at_work(self) -> bool:
         return self.handles["hangs 0.0"].view().started_at is not None
@@ -205,8 +232,19 @@ class Scene:
                 self.wrong.append(f"three were submitted (twice), {len(expected)} are there")
         self.wrong += Account(node.query, expected, self.runs).violations()
         self.wrong += self._families() + self._bundles()
+        if self.name in OF_THE_DEAD:
+            self.wrong += self._the_dead_child()
         for event in ("transition.refused", "loop.failed"):
             self.wrong += [f"{line}" for line in node.events(event)]
+
+    def _the_dead_child(self) -> list[str]:
+        """The attempt in whose worker it happened ended for the reason that is the true one."""
+        _, task_id, attempt = (self.node.root / FIRED).read_text().replace(":", " ").rsplit(" ", 2)
+        (reason,) = self.node.query(
+            f"SELECT reason FROM attempts WHERE task_id = '{task_id}' AND attempt = {attempt}"
+        )
+        wanted = OF_THE_DEAD[self.name]
+        return [] if reason == (wanted,) else [f"the dead worker's attempt: {reason}, not {wanted}"]
 
     def _families(self) -> list[str]:
         """A child belongs to an ending, or is protected by its key: one each, whatever happened."""

@@ -5,7 +5,8 @@
 wraps one public function of the product in this process alone and runs the rest as it would run.
 At the chosen pass the process writes the point's name to `failpoint` in the directory it was
 started in and SIGKILLs itself. Points of a capture go on into the autopsy program that a node
-starts: there the node is killed first and then the program, as a power cut would.
+starts: there the node is killed first and then the program, as a power cut would. Points of workers
+and zygotes are armed by the app (`tasks_mortal`), which they import; there the first one dies.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 FIRED = "failpoint"
 #: Says of one call whether it counts, from its result (None before it) and its arguments.
@@ -48,6 +49,8 @@ class Victim(StrEnum):
     STOPPING = "stopping"
     SUBMITTER = "submitter"
     CAPTURE = "capture"
+    #: A worker or a zygote: their node lives on.
+    WORKER = "worker"
 
 
 def any_call(_result: Any, _args: tuple[Any, ...]) -> bool:
@@ -102,6 +105,10 @@ def _is_kind(name: str, index: int) -> Counts:
     return lambda _result, args: type(args[index]).__name__ == name
 
 
+def _results_in(name: str) -> Counts:
+    return lambda result, _args: type(result).__name__ == name
+
+
 def _capturing(_result: Any, args: tuple[Any, ...]) -> bool:
     return "capture" in args[0]
 
@@ -135,6 +142,7 @@ def _points() -> Iterator[tuple[str, Point]]:
     yield from _ending_by_force()
     yield from _finishing()
     yield from _taking_over()
+    yield from _in_the_child()
 
 
 def _written(
@@ -240,6 +248,26 @@ def _taking_over() -> Iterator[tuple[str, Point]]:
     yield from _written("stop.ended", f"{_TX}.end_node", row=row, victim=stopping)
 
 
+def _in_the_child() -> Iterator[tuple[str, Point]]:
+    wire, after = "supervisor.worker.wire", Moment.AFTER
+    for name, target, moment, counts in (
+        ("zygote.read", f"{wire}:Decoder.decode", after, _results_in("Birth")),
+        ("zygote.telling", f"{wire}:encode", after, _is_kind("Born", 0)),
+        ("ready.framed", f"{wire}:frame", after, _is_kind("Ready", 0)),
+        ("assign.read", f"{wire}:Decoder.decode", after, _results_in("Assign")),
+        ("body.begun", "supervisor.worker.vitals:Vitals.begin", after, any_call),
+        ("checkpoint.framed", f"{wire}:frame", after, _is_kind("Checkpoint", 0)),
+        ("child.framed", f"{wire}:frame", after, _is_kind("SubmitChild", 0)),
+        ("body.done", "supervisor.worker.main:run_body", after, any_call),
+        ("body.ended", "supervisor.worker.vitals:Vitals.end", after, any_call),
+        ("body.restored", "supervisor.worker.surroundings:Surroundings.restore", after, any_call),
+        ("report.framed", f"{wire}:frame", after, _is_kind("Finished", 0)),
+        ("report.sent", "supervisor.worker.surroundings:Surroundings.worn_out", after, any_call),
+        ("leaving.framed", f"{wire}:frame", after, _is_kind("Leaving", 0)),
+    ):
+        yield f"child: {name}", Point("child", target, moment, counts, victim=Victim.WORKER)
+
+
 POINTS: dict[str, Point] = dict(_points())
 
 
@@ -302,12 +330,16 @@ class Armed:
 
         ledger.transaction = transaction
 
-    def _die(self) -> NoReturn:
-        self._marker.write_text(self.name)
+    def _die(self) -> None:
+        """Die; one of several that are armed alike lives on if another one has died before it."""
+        try:
+            with self._marker.open("x") as marker:
+                marker.write(f"{self.name} {os.environ.get('SUPERVISOR_ATTEMPT', '')}")
+        except FileExistsError:
+            return
         if self.point.victim is Victim.CAPTURE:
             os.kill(os.getppid(), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError("survived SIGKILL")
 
 
 def _resolve(target: str) -> tuple[Any, str]:

@@ -1,10 +1,9 @@
 """One verdict on one attempt, from all three probes together: pure, without clock or I/O.
 
-`Pulse` folds what the probes saw into "unchanged since when"; `judge` compares that with the rules
-of the attempt and names one thing that is wrong; nothing that is only told hides what kills. Two
-kinds of verdict: *declared* limits (timeout, cancel grace, memory) are always acted on; *inferred*
-ones (heartbeat, stall, spin) are held while the observer itself is unreliable, since a starved host
-makes every worker look dead. All times are monotonic seconds. Source: SPEC K1–K5.
+`Pulse` folds what was seen into "unchanged since when"; `judge` compares that with the rules and
+names one thing that is wrong. *Declared* limits (timeout, cancel grace, memory) always count;
+*inferred* ones (heartbeat, stall, spin) are held while the observer is unreliable, since a starved
+host makes every worker look dead. All times are monotonic seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """When a worker may be born, and how much may be handed to it ahead: pure.
 
 `Intensity` is the answer to a crash loop: births that follow too many early deaths wait, each time
-longer, and an open breaker is an alarm, not a silent retry. Source: SPEC P4, DESIGN §6.
+longer, and an open breaker is an alarm, not a silent retry.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
                     │ still in its body: stuck        ▲
                     └──────────────────▶ exit ────────┘        a forced kill starts at capture
 
-Pure: `Farewell.next` says whether it is time for the next phase. Source: S2 §3.1, SPEC E8.
+Pure: `Farewell.next` says whether it is time for the next phase. Source: S2 §3.1.
 """
 
 from __future__ import annotations

@@ -98,11 +98,10 @@ class Captures:
             elif now >= wanted.killed_at:
                 self._give_up(wanted)
         while self._waiting and len(self._running) < AT_ONCE:
-            wanted = self._waiting.popleft()
-            self._begin(wanted, facts_only=wanted.facts_only)
+            self._begin(self._waiting.popleft())
         for wanted in [w for w in self._waiting if now >= w.deadline - LAST_RESORT_S]:
             self._waiting.remove(wanted)
-            self._begin(wanted, facts_only=True)
+            self._begin_last_resort(wanted)
 
     def shift(self, gap_s: float) -> None:
         """Move all deadlines by a time in which nobody could look."""
@@ -116,10 +115,13 @@ class Captures:
         moments += [wanted.deadline - LAST_RESORT_S for wanted in self._waiting]
         return min(moments, default=None)
 
-    def _begin(self, wanted: _Wanted, *, facts_only: bool = False) -> None:
+    def _begin_last_resort(self, wanted: _Wanted) -> None:
+        wanted.facts_only = True
+        self._begin(wanted)
+
+    def _begin(self, wanted: _Wanted) -> None:
         now = self._clock.mono()
-        wanted.facts_only = facts_only
-        wanted.killed_at = wanted.deadline if facts_only else wanted.deadline - LAST_RESORT_S
+        wanted.killed_at = wanted.deadline - (0 if wanted.facts_only else LAST_RESORT_S)
         budget = max(0.2, wanted.killed_at - now - CLOSING_S)
         own = f"/proc/{os.getpid()}/fd"
         log_ring, output, dump = (f"{own}/{fd}" for fd in wanted.patient.kept)
@@ -128,7 +130,7 @@ class Captures:
             *("--out", str(wanted.out), "--budget", f"{budget:.2f}", "--facts", "-"),
             *("--log-ring", log_ring, "--output", output, "--dump", dump),
         )
-        if facts_only:
+        if wanted.facts_only:
             command.append("--facts-only")
         wanted.heard.clear()
         try:
@@ -167,14 +169,13 @@ class Captures:
             self._ear.forget(running.stdout.fileno())
 
     def _give_up(self, wanted: _Wanted) -> None:
-        facts_only = wanted.facts_only
         if wanted.running is not None:
             process.end_group(wanted.running)
         self._close(wanted)
-        if facts_only:
+        if wanted.facts_only:
             self._answer(wanted, _failed(wanted, "the autopsy program did not end in time"))
         else:
-            self._begin(wanted, facts_only=True)
+            self._begin_last_resort(wanted)
 
     def _finish(self, wanted: _Wanted) -> None:
         self._hear(wanted)
@@ -182,7 +183,7 @@ class Captures:
         self._close(wanted)
         captured = _answered(wanted, f"the autopsy program exited with code {code}")
         if captured.status == "failed" and not wanted.facts_only:
-            self._begin(wanted, facts_only=True)
+            self._begin_last_resort(wanted)
         else:
             self._answer(wanted, captured)
 

@@ -1,7 +1,7 @@
 """The node's own stop: claims end, running attempts may finish, then every worker is led out.
 
 A second signal ends the grace at once, a third goes straight to evidence and kill. Cancels are
-still heard, since the loop goes on turning. Source: SPEC E8, E10.
+still heard, since the loop goes on turning.
 """
 
 from __future__ import annotations

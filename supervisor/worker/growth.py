@@ -37,7 +37,7 @@ class Growth:
         self._first = len(self._fds), len(self._threads)
         self.fds = self.threads = 0
         self._shared = _shared()
-        self._systemv: frozenset[str] = frozenset(_systemv(os.getpid()))
+        self._systemv: frozenset[str] = frozenset(_systemv())
         self._active = threading.active_count()
 
     def shows(self) -> bool:
@@ -79,7 +79,7 @@ class Growth:
         if new:  # anybody may have made them: ours are those with our name, and those we map
             mapped = segments.mapped_here()
             found = sorted(name for name in new if name.startswith(prefix) or name in mapped)
-        systemv = _systemv(os.getpid())
+        systemv = _systemv()
         found += [f"{key} ({systemv[key]})" for key in systemv.keys() - self._systemv]
         self._systemv = frozenset(systemv)
         return found
@@ -127,7 +127,7 @@ def _shared() -> frozenset[str]:
     return frozenset()
 
 
-def _systemv(pid: int) -> dict[str, str]:
+def _systemv() -> dict[str, str]:
     """Return the System V segments that this process made, with their sizes.
 
     Source: /proc/sysvipc/shm; columns key shmid perms size cpid …
@@ -140,4 +140,5 @@ def _systemv(pid: int) -> dict[str, str]:
         rows = [line.split() for line in os.read(fd, _SYSTEMV_BYTES).decode().splitlines()[1:]]
     finally:
         os.close(fd)
-    return {f"System V {row[1]}": f"{row[3]} bytes" for row in rows if row[4:5] == [str(pid)]}
+    own = [str(os.getpid())]
+    return {f"System V {row[1]}": f"{row[3]} bytes" for row in rows if row[4:5] == own}

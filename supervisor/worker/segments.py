@@ -1,9 +1,8 @@
 """POSIX shared memory that bears the name of the attempt that made it, so that it can be reclaimed.
 
 Secret kept here: the kernel does not tell who made a segment, but multiprocessing.shared_memory
-draws its names from two constants, which are set to the attempt's own name at its start. A segment
-so named was made by that attempt, and by nothing else; only such ones are ever removed. Used by the
-worker, and by the node for attempts that died.
+draws its names from two constants, which are set to the attempt's own name at its start. Only what
+is so named is ever removed: by the worker, or by the node when the attempt died.
 """
 
 from __future__ import annotations

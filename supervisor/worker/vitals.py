@@ -88,7 +88,7 @@ class Vitals:
         self._words[_TICKS] += 1
 
     def progress(self, done: float, total: float, now_ns: int) -> None:
-        """Report progress; a repeated equal value is no progress (K2)."""
+        """Report progress; a repeated equal value is no progress."""
         self._floats[_TOTAL] = total
         last = self._floats[_DONE]
         if self._words[_CHANGES] and (last == done or (last != last and done != done)):

@@ -1,10 +1,9 @@
 """The zygote: an exec'ed, single-threaded process that has imported the app and forks workers.
 
 Secret kept here: how a worker is born as the *node's* child. The zygote forks twice, the middle
-process leaves, and the kernel hands its orphans to the nearest subreaper, the node. A newborn
-waits until its parent is the node (never until a pipe closes: that comes first), then asks to die
-with it, then looks again. With --exec the process itself becomes the one worker. Everything the
-node knows of the app's types it learns from `Booted`.
+process leaves, and the kernel hands its orphans to the nearest subreaper, the node. A newborn waits
+until its parent is the node (never until a pipe closes: that comes first), asks to die with it, and
+looks again. With --exec the process itself becomes the one worker.
 """
 
 from __future__ import annotations

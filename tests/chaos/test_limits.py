@@ -1,4 +1,4 @@
-"""At the limits of the host a node does less and says so; it recovers by itself (case B31)."""
+"""At the limits of the host a node does less and says so; it recovers by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many writers and readers on one file (case B41): no task fails for it, and each runs once."""
+"""Many writers and readers on one file: no task fails for it, and each runs once."""
 
 from __future__ import annotations
 

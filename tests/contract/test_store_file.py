@@ -270,7 +270,7 @@ def test_a_process_killed_in_a_transaction_leaves_nothing(scene: Scene) -> None:
 
 
 def test_submits_pass_between_the_commits_of_a_busy_node(scene: Scene) -> None:
-    """A node that commits back to back, 1 ms apart, must not starve a client (AMENDMENTS 23)."""
+    """A node that commits back to back, 1 ms apart, must not starve a client."""
     stop = threading.Event()
 
     def drain() -> None:

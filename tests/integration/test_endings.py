@@ -192,7 +192,7 @@ def test_soft_timeout(node: NodeUnderTest, tmp_path: Path, body: str) -> None:
 
 
 def test_soft_limit_passes_a_broad_except(node: NodeUnderTest) -> None:
-    """`except Exception` around every step does not swallow it (case B16)."""
+    """`except Exception` around every step does not swallow it."""
     view = node.run("careless")
     assert (view.state, view.reason) == (State.TIMEOUT, "soft_timeout")
     assert node.endings(view.task_id) == [(TIMEOUT, "soft_timeout", "reported", False)]

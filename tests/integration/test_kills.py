@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -111,6 +112,37 @@ def test_equal_progress_is_no_progress(node: NodeUnderTest) -> None:
     assert node.bundle(view.task_id).heading.diagnosis
     assert slow.wait(10).state is State.SUCCESS
     assert node.reader.autopsies(slow.task_id) == []
+
+
+def test_evidence_that_cannot_be_taken_in_time(node: NodeUnderTest) -> None:
+    """The program that takes it hangs: it is killed too, and what the node itself knows is kept."""
+    handle = node.submit("nap")
+    node.started(handle)
+    pid = node.attempts(handle.task_id)[0].pid
+    capture = eventually(lambda: captures_of(node, pid), 5, "a capture runs")
+    os.kill(capture[0], signal.SIGSTOP)
+    view = handle.wait(10)
+    assert (view.state, view.reason) == (State.TIMEOUT, "timeout")
+    assert node.endings(view.task_id) == [(TIMEOUT, "timeout", "exited", True)]
+    (attempt,) = node.attempts(view.task_id)
+    assert 1.5 + 2 <= ran_s(attempt) < 1.5 + 4 + 1
+    (record,) = node.reader.autopsies(view.task_id)
+    assert (record.pid, record.status, record.verdict) == (pid, "partial", "timeout")
+    bundle = node.bundle(view.task_id)
+    assert bundle.sections["facts"]["task_id"] == view.task_id
+    assert bundle.sections["facts"]["looks"]
+    assert "stacks" not in bundle.sections
+
+
+def captures_of(node: NodeUnderTest, pid: int) -> list[int]:
+    """Return the autopsy programs that look at a process."""
+    words = f"capture\0{pid}\0".encode()
+    found = []
+    for one in node.processes():
+        with contextlib.suppress(OSError):
+            if words in Path(f"/proc/{one}/cmdline").read_bytes():
+                found.append(one)
+    return found
 
 
 def test_memory_limit(node: NodeUnderTest) -> None:

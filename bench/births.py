@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from bench import node
-from bench.figure import REPEATS, Figure
+from bench.figure import REPEATS, Figure, at_most
 
 WORKERS = 300
 
@@ -23,20 +23,8 @@ def measure(folder: Path, scale: float) -> list[Figure]:
         births.append(born_s)
         ends.append(ended_s)
     return [
-        Figure(
-            name=f"{workers} workers born",
-            value=statistics.median(births),
-            unit="s",
-            floor=2,
-            at_most=True,
-        ),
-        Figure(
-            name=f"{workers} workers ended",
-            value=statistics.median(ends),
-            unit="s",
-            floor=5,
-            at_most=True,
-        ),
+        at_most(f"{workers} workers born", statistics.median(births), "s", 2),
+        at_most(f"{workers} workers ended", statistics.median(ends), "s", 5),
     ]
 
 
@@ -56,12 +44,8 @@ def _live_once(place: Path, workers: int) -> tuple[float, float]:
 
 def _all_ready_s(place: Path, workers: int) -> float:
     """Wait for the record of every worker; return the seconds from the node's to the last one."""
-    db = node.done(place)
-    deadline = time.monotonic() + 60
-    while (count := db.execute("SELECT count(*) FROM workers").fetchone()[0]) < workers:
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{count} workers were born, not {workers}")
-        time.sleep(0.05)
+    db = node.database(place)
+    node.wait_until(lambda: node.count(db, "workers") >= workers, 60, 0.05)
     last, first = db.execute(
         "SELECT max(w.started_at), n.started_at FROM workers w JOIN nodes n USING (node_id)"
     ).fetchone()

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from bench import node
-from bench.figure import Figure, quantile
+from bench.figure import Figure, at_most, quantile
 from supervisor.client import Client
 
 GRACE_S, CAPTURE_S = 1.0, 2.0
@@ -25,23 +25,20 @@ def measure(folder: Path, scale: float) -> list[Figure]:
         obeyed = [_cancel_ms(client, place, "obey") for _ in range(max(5, int(50 * scale)))]
         defied = [_cancel_ms(client, place, "defy") for _ in range(max(1, int(5 * scale)))]
     return [
-        _most("cancel of a cooperative task, p50", statistics.median(obeyed), 100),
-        _most("cancel of a cooperative task, p95", quantile(obeyed, 0.95), 100),
-        _most(
+        at_most("cancel of a cooperative task, p50", statistics.median(obeyed), "ms", 100),
+        at_most("cancel of a cooperative task, p95", quantile(obeyed, 0.95), "ms", 100),
+        at_most(
             f"cancel of a hopeless task, grace {GRACE_S:g} s",
             max(defied),
+            "ms",
             (GRACE_S + CAPTURE_S + 1) * 1000,
         ),
     ]
 
 
-def _most(name: str, value: float, floor: float) -> Figure:
-    return Figure(name=name, value=value, unit="ms", floor=floor, at_most=True)
-
-
 def _cancel_ms(client: Client, place: Path, type_name: str) -> float:
     (handle,) = client.submit([node.spec(type_name)])
-    db = node.done(place)
+    db = node.database(place)
 
     def row(task_id: str = handle.task_id) -> tuple[str, int | None]:
         found: tuple[str, int | None] = db.execute(

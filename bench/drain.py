@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 import statistics
 import threading
 import time
 from pathlib import Path
 
 from bench import node, reference
-from bench.figure import REPEATS, Figure
+from bench.figure import REPEATS, Figure, at_most, quantile
 
 
 def measure(folder: Path, scale: float) -> list[Figure]:
@@ -25,7 +24,6 @@ def measure(folder: Path, scale: float) -> list[Figure]:
         rates.append(rate)
         cpus.append(cpu)
         peers.append(reference.drain_rate(place / "peer.db", max(2000, number // 5)))
-    waits.sort()
     return [
         Figure(
             name="drain, 2 workers",
@@ -35,31 +33,21 @@ def measure(folder: Path, scale: float) -> list[Figure]:
             peer=reference.NAME,
             peer_value=statistics.median(peers),
         ),
-        Figure(
-            name="CPU of everything per 1,000 tasks",
-            value=statistics.median(cpus),
-            unit="s",
-            floor=0.15,
-            at_most=True,
-        ),
-        Figure(
-            name="submit p99 while draining",
-            value=waits[int(len(waits) * 0.99)] if waits else float("inf"),
-            unit="ms",
-            floor=15,
-            at_most=True,
+        at_most("CPU of everything per 1,000 tasks", statistics.median(cpus), "s", 0.15),
+        at_most(
+            "submit p99 while draining", quantile(waits, 0.99) if waits else float("inf"), "ms", 15
         ),
     ]
 
 
 def _drain_once(place: Path, number: int, waits: list[float] | None) -> tuple[float, float]:
-    db = node.done(place)
+    db = node.database(place)
     with node.running(place) as process:
         stop = threading.Event()
         submitter = threading.Thread(target=_submit_meanwhile, args=(place, stop, waits))
         marks: list[tuple[float, int, float]] = []
         for share in (0.1, 0.9):
-            while (ended := _ended(db)) < number * share:
+            while (ended := node.count(db, "tasks WHERE state = 'SUCCESS'")) < number * share:
                 time.sleep(0.01)
             marks.append((time.perf_counter(), ended, node.cpu_s(process.pid)))
             if share == 0.1 and waits is not None:
@@ -70,12 +58,6 @@ def _drain_once(place: Path, number: int, waits: list[float] | None) -> tuple[fl
     db.close()
     (t0, n0, c0), (t1, n1, c1) = marks
     return (n1 - n0) / (t1 - t0), (c1 - c0) / (n1 - n0) * 1000
-
-
-def _ended(db: sqlite3.Connection) -> int:
-    row = db.execute("SELECT count(*) FROM tasks WHERE state = 'SUCCESS'")
-    count: int = row.fetchone()[0]
-    return count
 
 
 def _submit_meanwhile(place: Path, stop: threading.Event, waits: list[float] | None) -> None:

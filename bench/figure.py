@@ -42,6 +42,11 @@ class Figure:
         return {**asdict(self), "ok": self.ok, "ratio": self.ratio}
 
 
+def at_most(name: str, value: float, unit: str, budget: float) -> Figure:
+    """Return a figure that must not be larger than its budget."""
+    return Figure(name=name, value=value, unit=unit, floor=budget, at_most=True)
+
+
 def quantile(values: Sequence[float], share: float) -> float:
     """Return the value below which this share of them lies."""
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]

@@ -7,7 +7,7 @@ import urllib.request
 from pathlib import Path
 
 from bench import node
-from bench.figure import Figure
+from bench.figure import Figure, at_most
 
 WORKERS = 50
 SETTLE_S = 2.0
@@ -28,14 +28,10 @@ def measure(folder: Path, scale: float) -> list[Figure]:
         workers_cpu = _cpu_s(workers) - workers_cpu
         lag_ms = _p99_ms(lag, _late_turns(url))
     return [
-        _most(f"node with {WORKERS} idle workers", node_cpu / spent * 100, "% core", 5),
-        _most(f"the {WORKERS} idle workers themselves", workers_cpu / spent * 100, "% core", 5),
-        _most("loop lag of the idle node, p99", lag_ms, "ms", 20),
+        at_most(f"node with {WORKERS} idle workers", node_cpu / spent * 100, "% core", 5),
+        at_most(f"the {WORKERS} idle workers themselves", workers_cpu / spent * 100, "% core", 5),
+        at_most("loop lag of the idle node, p99", lag_ms, "ms", 20),
     ]
-
-
-def _most(name: str, value: float, unit: str, floor: float) -> Figure:
-    return Figure(name=name, value=value, unit=unit, floor=floor, at_most=True)
 
 
 def _cpu_s(pids: list[int]) -> float:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from bench import node
-from bench.figure import Figure
+from bench.figure import Figure, at_most, quantile
 
 
 def measure(folder: Path, scale: float) -> list[Figure]:
@@ -15,7 +15,7 @@ def measure(folder: Path, scale: float) -> list[Figure]:
     stamps = folder / "stamps"
     port = node.free_port()
     node.fill(folder, 0)
-    stamp = node.spec("stamp", fd_path=str(stamps))
+    stamp = node.spec("stamp", path=str(stamps))
     sent = []
     with node.running(folder, port=port) as process:
         node.wait_ready(process, port)
@@ -27,20 +27,8 @@ def measure(folder: Path, scale: float) -> list[Figure]:
         client.close()
         time.sleep(0.5)
     seen = sorted(int(line) for line in stamps.read_text().split())
-    waits = sorted((b - a) / 1e6 for a, b in zip(sent, seen, strict=True))
+    waits = [(b - a) / 1e6 for a, b in zip(sent, seen, strict=True)]
     return [
-        Figure(
-            name="submit to first line, p50",
-            value=statistics.median(waits),
-            unit="ms",
-            floor=3,
-            at_most=True,
-        ),
-        Figure(
-            name="submit to first line, p99",
-            value=waits[int(len(waits) * 0.99)],
-            unit="ms",
-            floor=15,
-            at_most=True,
-        ),
+        at_most("submit to first line, p50", statistics.median(waits), "ms", 3),
+        at_most("submit to first line, p99", quantile(waits, 0.99), "ms", 15),
     ]

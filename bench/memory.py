@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from bench import node
-from bench.figure import Figure
+from bench.figure import Figure, at_most
 
 WARM_UP, TASKS = 20_000, 100_000
 
@@ -18,19 +18,13 @@ def measure(folder: Path, scale: float) -> list[Figure]:
         before = _rest(folder, warm_up, process.pid)
         after = _rest(folder, tasks, process.pid)
     return [
-        Figure(
-            name=f"node memory over {tasks:,} tasks",
-            value=abs(after / before - 1) * 100,
-            unit="% change",
-            floor=5,
-            at_most=True,
-        )
+        at_most(f"node memory over {tasks:,} tasks", abs(after / before - 1) * 100, "% change", 5)
     ]
 
 
 def _rest(folder: Path, tasks: int, pid: int) -> int:
     """Have so many more tasks done; return the node's resident bytes once it is quiet."""
-    db = node.done(folder)
+    db = node.database(folder)
     left = "SELECT 1 FROM tasks WHERE state IN ('PENDING', 'RUNNING') LIMIT 1"
     for first in range(0, tasks, 10_000):
         node.fill(folder, min(10_000, tasks - first))

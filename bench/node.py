@@ -93,8 +93,8 @@ def ready(
     port = free_port()
     with running(folder, *flags, workers=workers, port=port) as process:
         wait_ready(process, port)
-        db = done(folder)
-        wait_until(lambda: _count(db, "workers") == workers)
+        db = database(folder)
+        wait_until(lambda: count(db, "workers") == workers)
         db.close()
         submitter = client(folder)
         yield process, submitter, f"http://127.0.0.1:{port}/metrics"
@@ -110,14 +110,15 @@ def wait_until(told: Callable[[], bool], timeout_s: float = 60, every_s: float =
         time.sleep(every_s)
 
 
-def _count(db: sqlite3.Connection, table: str) -> int:
-    count: int = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-    return count
+def count(db: sqlite3.Connection, rows: str) -> int:
+    """Return how many there are of what stands after FROM."""
+    number: int = db.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]
+    return number
 
 
 def workers_of(folder: Path) -> list[int]:
     """Return the pids of the workers that live."""
-    db = done(folder)
+    db = database(folder)
     rows = db.execute("SELECT pid FROM workers WHERE ended_at IS NULL").fetchall()
     db.close()
     return [pid for (pid,) in rows]
@@ -129,16 +130,19 @@ def exact_cpu_s(pid: int) -> float:
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
-def wait_ready(node: subprocess.Popen[bytes], port: int, timeout_s: float = 20) -> None:
+def wait_ready(node: subprocess.Popen[bytes], port: int) -> None:
     """Wait until the node says that it is ready."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline and node.poll() is None:
+
+    def ready() -> bool:
+        if node.poll() is not None:
+            raise RuntimeError(f"the node left with {node.returncode}")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1):
-                return
+                return True
         except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.005)
-    raise TimeoutError("the node did not get ready")
+            return False
+
+    wait_until(ready, 20, 0.005)
 
 
 def events(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -148,7 +152,7 @@ def events(folder: Path, name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in log if mark in line and line.endswith("}\n")]
 
 
-def done(folder: Path) -> sqlite3.Connection:
+def database(folder: Path) -> sqlite3.Connection:
     """Open the store for counting."""
     return sqlite3.connect(f"file:{folder / 'bench.db'}?mode=ro", uri=True, timeout=10)
 

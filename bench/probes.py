@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import node, tasks
-from bench.figure import Figure
+from bench.figure import Figure, at_most
 from supervisor.client import Client
 from supervisor.worker.context import TaskContext
 
@@ -43,13 +43,7 @@ def measure(folder: Path, scale: float) -> list[Figure]:
             runs.reverse()  # who comes first must not matter
     ratios = [ours / theirs for ours, theirs in zip(watched, plain, strict=True)]
     return [
-        Figure(
-            name="watching a busy worker",
-            value=(1 - statistics.median(ratios)) * 100,
-            unit="% CPU",
-            floor=2,
-            at_most=True,
-        ),
+        at_most("watching a busy worker", (1 - statistics.median(ratios)) * 100, "% CPU", 2),
     ]
 
 

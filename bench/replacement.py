@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from bench import node
-from bench.figure import Figure, quantile
+from bench.figure import Figure, at_most, quantile
 
 #: Deaths come faster here than any crash loop; births must not be halted for it.
 FLAGS = ("--restart-intensity", "10000/60")
@@ -24,22 +24,20 @@ def measure(folder: Path, scale: float) -> list[Figure]:
         place.mkdir()
     births, starts = _births(places[0], rounds), _starts(places[1], rounds)
     return [
-        _most("killed worker to a new one ready, p50", statistics.median(births), 20),
-        _most("killed worker to a new one ready, p95", quantile(births, 0.95), 20),
-        _most("death of a worker to the next first line, p50", statistics.median(starts), 50),
-        _most("death of a worker to the next first line, p95", quantile(starts, 0.95), 50),
+        at_most("killed worker to a new one ready, p50", statistics.median(births), "ms", 20),
+        at_most("killed worker to a new one ready, p95", quantile(births, 0.95), "ms", 20),
+        at_most(
+            "death of a worker to the next first line, p50", statistics.median(starts), "ms", 50
+        ),
+        at_most("death of a worker to the next first line, p95", quantile(starts, 0.95), "ms", 50),
     ]
-
-
-def _most(name: str, value: float, floor: float) -> Figure:
-    return Figure(name=name, value=value, unit="ms", floor=floor, at_most=True)
 
 
 def _births(place: Path, rounds: int) -> list[float]:
     """Kill an idle worker each time; milliseconds until the node knows its successor as ready."""
     waits = []
     with node.ready(place, *FLAGS):
-        db = node.done(place)
+        db = node.database(place)
         for _ in range(rounds):
             killed_us = time.time_ns() // 1000
             os.kill(node.workers_of(place)[0], signal.SIGKILL)
@@ -60,7 +58,7 @@ def _ready_us(db: sqlite3.Connection, since_us: int) -> int:
 def _starts(place: Path, rounds: int) -> list[float]:
     """One worker: each of its tasks kills it while the next task waits; milliseconds between."""
     ends, begins = place / "ends", place / "begins"
-    die, stamp = node.spec("die", fd_path=str(ends)), node.spec("stamp", fd_path=str(begins))
+    die, stamp = node.spec("die", path=str(ends)), node.spec("stamp", path=str(begins))
     with node.ready(place, *FLAGS, workers=1) as (_, client, _url):
         for done in range(rounds):
             client.submit([die, stamp])

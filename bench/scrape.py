@@ -7,7 +7,7 @@ import urllib.request
 from pathlib import Path
 
 from bench import node
-from bench.figure import Figure, quantile
+from bench.figure import Figure, at_most, quantile
 
 
 def measure(folder: Path, scale: float) -> list[Figure]:
@@ -21,12 +21,4 @@ def measure(folder: Path, scale: float) -> list[Figure]:
                 answer.read()
             waits.append((time.perf_counter() - began) * 1000)
             time.sleep(0.01)
-    return [
-        Figure(
-            name="scrape of a busy node, p95",
-            value=quantile(waits, 0.95),
-            unit="ms",
-            floor=50,
-            at_most=True,
-        )
-    ]
+    return [at_most("scrape of a busy node, p95", quantile(waits, 0.95), "ms", 50)]

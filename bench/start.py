@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 
 from bench import node
-from bench.figure import REPEATS, Figure
+from bench.figure import REPEATS, Figure, at_most
 
 
 def measure(folder: Path, _scale: float) -> list[Figure]:
@@ -29,20 +29,8 @@ def measure(folder: Path, _scale: float) -> list[Figure]:
             node.wait_ready(process, port)
             readies.append(_ms_between(folder, "node.started", "worker.spawned"))
     return [
-        Figure(
-            name="supervisor --help",
-            value=statistics.median(helps),
-            unit="ms",
-            floor=200,
-            at_most=True,
-        ),
-        Figure(
-            name="zygote and first worker",
-            value=statistics.median(readies),
-            unit="ms",
-            floor=500,
-            at_most=True,
-        ),
+        at_most("supervisor --help", statistics.median(helps), "ms", 200),
+        at_most("zygote and first worker", statistics.median(readies), "ms", 500),
     ]
 
 

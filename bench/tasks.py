@@ -20,23 +20,16 @@ def noop(_ctx: TaskContext) -> None:
 
 
 @app.task(queue="bench")
-def stamp(_ctx: TaskContext, fd_path: str) -> None:
+def stamp(_ctx: TaskContext, path: str) -> None:
     """Write the monotonic time of the first line, for the latency figure."""
-    with open(fd_path, "ab", 0) as file:
+    with open(path, "ab", 0) as file:
         file.write(b"%d\n" % time.monotonic_ns())
 
 
-@app.task(queue="bench")
-def nap(_ctx: TaskContext, seconds: float) -> int:
-    """Sleep."""
-    time.sleep(seconds)
-    return os.getpid()
-
-
 @app.task(queue="bench", max_retries=0)
-def die(_ctx: TaskContext, fd_path: str) -> None:
+def die(_ctx: TaskContext, path: str) -> None:
     """Write the monotonic time of the last line, and be killed."""
-    with open(fd_path, "ab", 0) as file:
+    with open(path, "ab", 0) as file:
         file.write(b"%d\n" % time.monotonic_ns())
     os.kill(os.getpid(), signal.SIGKILL)
 

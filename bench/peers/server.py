@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bench.node import free_port
+
 START_S = 30.0
 
 
@@ -56,7 +58,7 @@ def install(packages: Sequence[str]) -> None:
 
 @contextmanager
 def _redis(folder: Path) -> Iterator[Server]:
-    port = _free_port()
+    port = free_port()
     command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1"]
     data = folder / "redis"
     data.mkdir()
@@ -72,7 +74,7 @@ def _redis(folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def _postgres(folder: Path) -> Iterator[Server]:
-    port, programs = _free_port(), Path(_postgres_programs())
+    port, programs = free_port(), Path(_postgres_programs())
     owner = "postgres" if os.getuid() == 0 else None  # it refuses to run as root
     data = folder / "pg"
     data.mkdir(mode=0o700)
@@ -126,10 +128,3 @@ def _answered(answers: Callable[[], bool]) -> bool:
 
 def _postgres_programs() -> str:
     return max(map(str, Path("/usr/lib/postgresql").glob("*/bin")), default="")
-
-
-def _free_port() -> int:
-    with socket.socket() as line:
-        line.bind(("127.0.0.1", 0))
-        port: int = line.getsockname()[1]
-        return port

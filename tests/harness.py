@@ -430,11 +430,14 @@ class NodeUnderTest:
 
 
 def loop_never_waited(node: NodeUnderTest) -> None:
-    """Require that the loop has turned all the time: hardly a turn came 100 ms late."""
+    """Require that the loop has turned all the time: hardly a turn came 100 ms late.
+
+    A machine that does other things as well delays a few; a loop that waited would be late at each.
+    """
     figures = node.metrics()
     turns = figures["supervisor_loop_lag_seconds_count", ()]
     in_time = figures["supervisor_loop_lag_seconds_bucket", (("le", "0.1"),)]
-    assert turns - in_time <= max(3, 0.02 * turns), f"{turns - in_time} of {turns} turns were late"
+    assert turns - in_time <= max(5, 0.05 * turns), f"{turns - in_time} of {turns} turns were late"
     assert node.events("loop.lagged") == []
     assert node.events("loop.failed") == []
 

@@ -134,7 +134,7 @@ def test_slow_store(start_node: Start) -> None:
         began = time.monotonic()
         canceled.cancel(by="anna", reason="in the middle of it")
         assert canceled.wait(5).state is State.CANCELED
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 5
         assert hopeless.wait(10).state is State.TIMEOUT
         for handle in handles:
             assert handle.wait(20).state is State.SUCCESS

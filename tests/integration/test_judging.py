@@ -15,8 +15,11 @@ from supervisor.model.states import State
 APP = "tests.programs.tasks_judged:app"
 
 
-def reached(node: NodeUnderTest, handle: Handle, seconds: float = 10) -> list[tuple[str, str]]:
-    """Return (verdict, action) of a task's events, once there is one."""
+def reached(node: NodeUnderTest, handle: Handle, seconds: float = 60) -> list[tuple[str, str]]:
+    """Return (verdict, action) of a task's events, once there is one.
+
+    It takes long only where the machine of the test is so busy that the verdict is held.
+    """
 
     def told() -> list[tuple[str, str]]:
         events = node.events("verdict.reached")
@@ -34,10 +37,10 @@ def lives(node: NodeUnderTest, handle: Handle, result: str, told: list[tuple[str
     assert handle.wait(10).result_json == result
     assert node.endings(handle.task_id) == [(SUCCESS, "returned", "reported", False)]
     assert reached(node, handle) == told
-    notes = node.notes(handle.task_id)
-    assert [notes.count("verdict"), notes.count("autopsy")] == [
-        len(told), sum(action == "capture" for _, action in told),
-    ]  # fmt: skip
+    notes = [line.note or "" for line in handle.history() if line.reason == "verdict"]
+    assert [note.partition(":")[0] for note in notes if not note.startswith("starved_host")] == [
+        f"{verdict} → {action}" for verdict, action in told
+    ]
     taken = [record.verdict for record in node.reader.autopsies(handle.task_id)]
     assert taken == [verdict for verdict, action in told if action == "capture"]
     for name in ("worker.killed", "worker.exited", "loop.failed"):
@@ -47,7 +50,7 @@ def lives(node: NodeUnderTest, handle: Handle, result: str, told: list[tuple[str
 def test_without_progress(start_node: Start) -> None:
     """Evidence is taken, and it counts as a zombie for as long as it stalls."""
     node = start_node(APP, progress_timeout=0.6)
-    handle = node.submit("says_nothing", s=3.0)
+    handle = node.submit("says_nothing", s=4.0)
     assert reached(node, handle) == [("stalled", "capture")]
     eventually(lambda: zombies(node, "stalled") == 1, 3)
     lives(node, handle, '"was only slow"', [("stalled", "capture")])
@@ -65,7 +68,7 @@ def test_a_whole_core(start_node: Start, tmp_path: Path) -> None:
     """A spin with progress: the bundle shows where it computes."""
     node = start_node(APP, cpu_spin_after=1.5, workers=1)
     handle = node.submit("spins", path=str(tmp_path / "enough"))
-    assert reached(node, handle, 20) == [("cpu_spin", "capture")]
+    assert reached(node, handle) == [("cpu_spin", "capture")]
     eventually(lambda: node.events("autopsy.taken"), 10)
     (tmp_path / "enough").touch()
     lives(node, handle, '"done computing"', [("cpu_spin", "capture")])

@@ -17,12 +17,10 @@ from supervisor.model.states import Reason, State
 from supervisor.model.termination import Phase
 from supervisor.node import port
 from supervisor.node.evidence import Remains
-from supervisor.node.floor import Attempt, Floor, Slot
+from supervisor.node.floor import NS_PER_S, Attempt, Floor, Slot
 from supervisor.node.port import Note
 from supervisor.telemetry.events import emit
 from supervisor.worker import wire
-
-NS_PER_S = 1_000_000_000
 
 #: What an attempt may leave behind → its name in the usage and as a label.
 LEFT = MappingProxyType(

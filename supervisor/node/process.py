@@ -106,11 +106,6 @@ class Death:
     status: ExitStatus
     max_rss_bytes: int
 
-    @property
-    def clean(self) -> bool:
-        """Whether it left by itself and in order."""
-        return self.status.code == 0
-
 
 def reap(pid: int) -> Death | None:
     """Collect this child if it has ended."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from supervisor.model.crash import ExitStatus
 from supervisor.model.health import Host, Signs
 from supervisor.node import port
+from supervisor.node.floor import NS_PER_S
 from supervisor.settings import Settings
 from supervisor.testing.clock import ManualClock
 from supervisor.worker import wire
 from supervisor.worker.vitals import Reading
 
-NS_PER_S = 1_000_000_000
 _SIGKILLED, _SIGTERMED = ExitStatus(signal.SIGKILL), ExitStatus(signal.SIGTERM)
 
 

@@ -122,7 +122,7 @@ def _stops(_result: Any, args: tuple[Any, ...]) -> bool:
 
 
 def _violent(result: Any, _args: tuple[Any, ...]) -> bool:
-    return result is not None and not result.clean
+    return result is not None and result.status.code != 0
 
 
 # -- the table

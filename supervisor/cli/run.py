@@ -10,6 +10,9 @@ from supervisor.cli.call import Call, command
 from supervisor.cli.flags import with_setting_flags
 from supervisor.settings import Settings, config_error, relation_problems
 
+#: How long the end waits for whoever reads the log.
+LAST_LINES_S = 2.0
+
 
 @with_setting_flags
 @command(example="supervisor run shop.tasks:app --workers 4")
@@ -23,9 +26,14 @@ def run(call: Call, app: str) -> int:
     sound(call.settings)
     from supervisor.node.run import run_node  # after the settings: a typo is told in 0.1 s
     from supervisor.telemetry import logs
+    from supervisor.telemetry.outlet import Outlet
 
-    logs.configure(sys.stderr, json=True if call.as_json else None)
-    return run_node(app, lambda overrides: sound(call.reload(overrides)))
+    outlet = Outlet(sys.stderr)
+    logs.configure(outlet, json=True if call.as_json else None)
+    try:
+        return run_node(app, lambda overrides: sound(call.reload(overrides)))
+    finally:
+        outlet.close(LAST_LINES_S)
 
 
 def sound(settings: Settings) -> Settings:

@@ -55,6 +55,7 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 _W, "clock.stepped",
                 "The wall clock was set (or the host slept); no limit depends on it.", "step_s",
             ),
+            _event(_W, "log.dropped", "Nobody read the log for long: lines were lost.", "lines"),
             _event(_E, "loop.failed", "One step of the loop raised.", "step", "error"),
             # The app
             _event(

@@ -12,9 +12,12 @@ from collections.abc import MutableMapping
 from typing import Any, TextIO
 
 from supervisor.telemetry.events import LOGGER
+from supervisor.telemetry.outlet import Outlet
 
 
-def configure(stream: TextIO, *, json: bool | None = None, level: int = logging.INFO) -> None:
+def configure(
+    stream: TextIO | Outlet, *, json: bool | None = None, level: int = logging.INFO
+) -> None:
     """Send this process's log lines to `stream`; `json` None asks whether it is a terminal."""
     import structlog  # 0.1 s that only the node pays
 

@@ -175,6 +175,9 @@ class Pool(Protocol):
         With `remains` the process has died: only what outlives it is kept.
         """
 
+    def knock(self, worker_id: str) -> None:
+        """Send the interrupt signal: what the worker was told waits behind its body's GIL."""
+
     def terminate(self, worker_id: str) -> None:
         """Send SIGTERM."""
 

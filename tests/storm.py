@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +24,7 @@ from invariants import Account, Ends, executions
 
 from supervisor.model.states import CRASH_REASONS
 from supervisor.store import TaskView
+from supervisor.worker import tree
 
 APP = "tests.programs.tasks_storm:app"
 SETTINGS: Mapping[str, object] = {
@@ -47,6 +49,8 @@ OTHER_ENDS: Mapping[str, Ends] = {
     "hangs": frozenset(),
 }
 BATCH, CANCELS_PER_BATCH = 30, 3
+#: The part of the kills that hit no worker but what else the node has started.
+OTHERS = 0.15
 #: No more tasks than this wait while the storm submits, so that kills are spread over all of it.
 BACKLOG = 300
 
@@ -63,12 +67,12 @@ def retries_of(kind: str) -> int | None:
 
 
 class Killer:
-    """Kills a worker now and then until it is told to stop."""
+    """Kills a worker now and then until it is told to stop; sometimes the zygote or an autopsy."""
 
     def __init__(self, node: NodeUnderTest, rng: random.Random) -> None:
         self.node = node
         self.rng = rng
-        self.kills = 0
+        self.kills = self.other_kills = 0
         self._over = threading.Event()
         self._hold = threading.Lock()
         self._thread = threading.Thread(target=self._rage)
@@ -89,13 +93,19 @@ class Killer:
     def _rage(self) -> None:
         while not self._over.wait(self.rng.uniform(0.08, 0.25)):
             with self._hold:
-                pids = self.node.worker_pids()
-                if pids:
-                    try:
-                        os.kill(self.rng.choice(pids), signal.SIGKILL)
-                    except ProcessLookupError:
-                        continue
-                    self.kills += 1
+                workers = self.node.worker_pids()
+                others = [p for p in tree.children(self.node.pid) if p not in workers]
+                hits_other = bool(others) and self.rng.random() < OTHERS
+                if victims := others if hits_other else workers:
+                    self._kill(self.rng.choice(victims), other=hits_other)
+
+    def _kill(self, pid: int, *, other: bool) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            if other:
+                self.other_kills += 1
+            else:
+                self.kills += 1
 
 
 @dataclass
@@ -110,6 +120,7 @@ class Storm:
     canceled: set[str] = field(default_factory=set)
     views: dict[str, TaskView] = field(default_factory=dict)
     kills: int = 0
+    other_kills: int = 0
     node_kills: int = 0
 
     def blow(
@@ -137,7 +148,7 @@ class Storm:
                 _wait_for_room(self.node)
                 tell(len(self.ids) - live(self.node))
             eventually(lambda: killer.kills >= least_kills, 30, "enough kills")
-        self.kills = killer.kills
+        self.kills, self.other_kills = killer.kills, killer.other_kills
         eventually(lambda: live(self.node) == 0, patience_s, "all tasks have ended")
         tell(len(self.ids))
         self.views = {view.task_id: view for view in self.node.app.wait(self.ids, 10)}
@@ -158,6 +169,7 @@ class Storm:
             "tasks": len(self.ids),
             "ends": dict(Counter(f"{v.state} {v.reason}" for v in self.views.values())),
             "worker_kills": self.kills,
+            "zygote_and_tool_kills": self.other_kills,
             "node_kills": self.node_kills,
             "cancels": len(self.canceled),
             "executions": sum(times),

@@ -126,6 +126,17 @@ def asks(ctx, path: str, s: float = 0.0):
     return ctx.submit("ok", params={"path": path}, max_retries=20, **key)
 
 
+# -- of the races
+
+
+@app.task(max_retries=3, interrupt=False, **LIMITS)
+def sleeps(ctx, path: str, s: float = 0.0):
+    """Hears nothing, returns in its time."""
+    executed(path, ctx.task_id, ctx.attempt)
+    time.sleep(s)
+    return ctx.attempt
+
+
 # -- of the soak
 
 

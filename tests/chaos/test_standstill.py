@@ -116,7 +116,7 @@ def test_node_alone_stands_still(start_node: Start) -> None:
 def test_verdicts_wait_after_a_standstill(start_node: Start) -> None:
     """What the probes suggest is held for 10 s then, and said; a lost worker is killed after it."""
     node = start_node(workers=1, heartbeat_interval=0.3, heartbeat_misses=3)
-    handle = node.submit("silent")
+    handle = node.submit("silent", spec={"timeout": 100})
     node.started(handle)
     with standing_still([node.pid], 3.0):
         pass
@@ -126,7 +126,8 @@ def test_verdicts_wait_after_a_standstill(start_node: Start) -> None:
     assert held["why"].startswith("observer unreliable (own loop stood still ")
     assert "held: stopped, process is stopped; no heartbeat for 0.9 s" in held["why"]
     assert node.get("/healthz")[0] == node.get("/readyz")[0] == 200
-    assert handle.wait(20).reason == "heartbeat_lost"
+    # 10 s after the gap, and longer only where the machine of the test is starved itself
+    assert handle.wait(80).reason == "heartbeat_lost"
     assert time.monotonic() - resumed > 10
     verdicts = [line.note for line in handle.history() if line.reason == "verdict"]
     assert [(note or "").partition(":")[0] for note in verdicts] == [

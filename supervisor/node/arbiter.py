@@ -184,7 +184,7 @@ class Arbiter:
         changing = any(
             slot.farewell is not None or slot.ready_at is None for slot in floor.slots.values()
         )
-        if floor.endings:
+        if floor.endings and not self._dispatching.claiming:
             wait = min(wait, HOLD_S)
         if changing or self._dispatching.holds_look_ahead() or self._is_wished():
             wait = min(wait, pace.busy_s)

@@ -194,6 +194,11 @@ class Dispatching:
                 if not slot.attempts or stuck:  # an idle worker that does not read is no worker
                     self._closing.hasten(slot, now, kill=True)
 
+    @property
+    def claiming(self) -> bool:
+        """Whether a claim is being written: its answer wakes the loop, endings wait for it."""
+        return self._outstanding
+
     def holds_look_ahead(self) -> bool:
         """Whether any worker has more than the one attempt it runs."""
         return any(len(slot.attempts) > 1 for slot in self._floor.slots.values())

@@ -107,6 +107,8 @@ class Listening:
             output_end=message.output_end,
             children=message.children,
         )
+        if message.interrupted_by:
+            slot.leaving = f"interrupted by {message.interrupted_by}"  # it says so itself, later
 
     def _with_growth(self, attempt: Attempt, outcome: Outcome, left: wire.LeftBehind) -> Outcome:
         """Count and tell what was left behind; an outcome that keeps the names."""

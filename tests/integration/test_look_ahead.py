@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import FAILED, PENDING, RUNNING, SUCCESS, NodeUnderTest
+from harness import FAILED, PENDING, RUNNING, SUCCESS, NodeUnderTest, Start
 
 from supervisor.model.states import State
 
@@ -55,3 +55,11 @@ def test_cancel_of_one_handed_out_ahead(node: NodeUnderTest, tmp_path: Path) -> 
             assert view.state in (State.CANCELED, State.SUCCESS)
             assert (view.state is State.SUCCESS) <= (view.task_id in ran)
     assert {v.state for v in views[:-50]} == {State.SUCCESS}
+
+
+def test_nothing_is_claimed_for_a_worker_that_was_interrupted(start_node: Start) -> None:
+    """It leaves after its attempt; what waits begins on its successor, as a first attempt."""
+    node = start_node(workers=1)
+    handles = [node.submit(kind) for _ in range(4) for kind in ("holds_regex_too_long", "ok")]
+    views = node.app.wait([handle.task_id for handle in handles], 30)
+    assert [view.attempt for view in views] == [1] * 8

@@ -198,12 +198,20 @@ def test_set_back_while_tasks_wait(clocked: tuple[NodeUnderTest, WallClock]) -> 
     assert told == ("the wall clock was set by -3600.0 s; 5 tasks are due again at once",)
 
 
+def remove_shared(pid: int) -> None:
+    """Remove what libfaketime leaves of a process that was killed."""
+    for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+        (Path("/dev/shm") / name).unlink(missing_ok=True)
+
+
 def test_set_back_while_no_node_runs(clocked: tuple[NodeUnderTest, WallClock]) -> None:
     """The next node judges the orphan of an hour to come, and runs what waited."""
     node, wall = clocked
     orphan = wall.submit("sleep", params_json='{"s": 1.0}', max_retries=1)
     node.started(orphan)
+    pid = node.pid
     node.kill()
+    remove_shared(pid)
     waiting = wall.submit("ok")
     wall.set(-HOUR_S)
     node.start()

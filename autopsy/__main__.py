@@ -146,6 +146,16 @@ def _capture(arguments: list[str]) -> int:
     parser.add_argument(
         "--dump", metavar="PATH", help="read what faulthandler dumps here, not through the process"
     )
+    parser.add_argument(
+        "--output-start", type=int, default=0, metavar="N", help="leave out output before this byte"
+    )
+    parser.add_argument(
+        "--begun-at",
+        type=float,
+        default=0.0,
+        metavar="T",
+        help="leave out log records from before this time (Unix seconds)",
+    )
     given = parser.parse_args(arguments)
     facts = _read_facts(given.facts) if given.facts else {}
     try:
@@ -209,6 +219,8 @@ def _within_budget(
                 getattr(given, "log_ring", None),
                 getattr(given, "output", None),
                 getattr(given, "dump", None),
+                getattr(given, "output_start", 0),
+                getattr(given, "begun_at", 0.0),
             ),
         )
     )

@@ -91,7 +91,7 @@ def _examined(order: Order, registry: Registry | None, started_mono: float) -> E
 
 
 def _left_behind(kept: Kept) -> list[Section]:
-    if kept == Kept():
+    if kept.log_ring is None and kept.output is None:
         return []
     from autopsy.collect.record import kept_sections  # as above: not paid for by facts alone
 

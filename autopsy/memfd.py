@@ -20,12 +20,16 @@ class Kept:
     """Paths at which somebody else keeps the patient's shared memory open.
 
     They are read instead of the patient's own descriptors (`/proc/<supervisor>/fd/<n>`): the way to
-    the last words of a process that has ended, or that we may not look into.
+    the last words of a process that has ended, or that we may not look into. What the patient said
+    for earlier tasks is no evidence of this one: output before `output_start` (bytes) and log
+    records before `begun_at` (Unix seconds) are left out.
     """
 
     log_ring: str | None = None
     output: str | None = None
     dump: str | None = None
+    output_start: int = 0
+    begun_at: float = 0.0
 
 
 def create_appended(name: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 
 from autopsy import memfd, redact
 from autopsy.collect import procfs
@@ -39,7 +40,7 @@ def logs_collector(kept: Kept) -> Callable[[Patient], Payload]:
         fd = opened(patient, memfd.LOG_RING, kept.log_ring)
         if fd is None:
             raise Skipped("the process has no log ring (it does not run under a supervisor)")
-        return logs_in(fd)
+        return logs_in(fd, kept.begun_at)
 
     return collect
 
@@ -51,23 +52,24 @@ def output_collector(kept: Kept) -> Callable[[Patient], Payload]:
         fd = opened(patient, memfd.OUTPUT, kept.output)
         if fd is None:
             raise Skipped("the process does not write its output to shared memory")
-        return output_in(fd)
+        return output_in(fd, kept.output_start)
 
     return collect
 
 
-def logs_in(fd: int) -> Payload:
-    """Return the last log records of a ring, oldest first, redacted; closes the descriptor."""
+def logs_in(fd: int, begun_at: float = 0.0) -> Payload:
+    """Return the last log records since then, oldest first, redacted; closes the descriptor."""
     try:
-        return {"records": [_record_entry(record) for record in _records(fd)]}
+        found = [record for record in _records(fd) if record.created >= begun_at]
+        return {"records": [_record_entry(record) for record in found]}
     finally:
         os.close(fd)
 
 
-def output_in(fd: int) -> Payload:
-    """Return the end of an output memfd, redacted; closes the descriptor."""
+def output_in(fd: int, start: int = 0) -> Payload:
+    """Return the end of what an output memfd has from `start` on, redacted; closes it."""
     try:
-        return _tail(fd)
+        return _tail(fd, start)
     finally:
         os.close(fd)
 
@@ -75,10 +77,11 @@ def output_in(fd: int) -> Payload:
 def kept_sections(kept: Kept) -> list[Section]:
     """Return what is left of a process that is gone: one section for each path that is given."""
     found = []
-    for name, path, read in (
-        ("logs", kept.log_ring, logs_in),
-        ("output", kept.output, output_in),
-    ):
+    readers: tuple[tuple[str, str | None, Callable[[int], Payload]], ...] = (
+        ("logs", kept.log_ring, partial(logs_in, begun_at=kept.begun_at)),
+        ("output", kept.output, partial(output_in, start=kept.output_start)),
+    )
+    for name, path, read in readers:
         if path is not None:
             found.append(_kept_section(name, path, read))
     return found
@@ -125,13 +128,16 @@ def _record_entry(record: LogRecordView) -> Payload:
     }
 
 
-def _tail(fd: int) -> Payload:
+def _tail(fd: int, start: int) -> Payload:
     size = os.fstat(fd).st_size  # a memfd: this stat cannot hang
-    tail = os.pread(fd, OUTPUT_TAIL_BYTES, max(0, size - OUTPUT_TAIL_BYTES))
+    if size < start:  # it was shrunk: what is there was printed since then
+        start = 0
+    begin = max(start, size - OUTPUT_TAIL_BYTES)
+    tail = os.pread(fd, size - begin, begin)
     # The start of the file may have been punched out by whoever trims it: zero bytes.
     tail = tail.lstrip(b"\0")
     return {
-        "written_bytes": size,
-        "left_out_bytes": size - len(tail),
+        "written_bytes": size - start,
+        "left_out_bytes": size - start - len(tail),
         "text": redact.text(tail.decode("utf-8", "replace")),
     }

@@ -80,6 +80,12 @@ class Progress:
 
 def live_progress(worker: WorkerRecord, task: TaskLine) -> Progress | None:
     """Return what an attempt on this host reports now; None when it cannot be seen from here."""
+    seen = live_signs(worker, task)
+    return None if seen is None else _progress(seen)
+
+
+def live_signs(worker: WorkerRecord, task: TaskLine) -> Reading | None:
+    """Return the signs of an attempt on this host; None when they cannot be seen from here."""
     from supervisor.worker import vitals
     from supervisor.worker.presence import lives
 
@@ -96,7 +102,7 @@ def live_progress(worker: WorkerRecord, task: TaskLine) -> Progress | None:
         seen = signs.read()
     finally:
         signs.close()
-    return _progress(seen) if seen.seq and _is_start_of(task, seen) else None
+    return seen if seen.seq and _is_start_of(task, seen) else None
 
 
 def _progress(seen: Reading) -> Progress:

@@ -130,6 +130,10 @@ class Captures:
             *("--out", str(wanted.out), "--budget", f"{budget:.2f}", "--facts", "-"),
             *("--log-ring", log_ring, "--output", output, "--dump", dump),
         )
+        facts = wanted.facts.values
+        if "output_start" in facts:  # what the worker said for earlier tasks is theirs
+            command += ["--output-start", str(facts["output_start"])]
+            command += ["--begun-at", f"{facts['begun_at']:.6f}"]
         if wanted.facts_only:
             command.append("--facts-only")
         wanted.heard.clear()

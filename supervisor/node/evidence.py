@@ -69,9 +69,10 @@ def _facts(floor: Floor, slot: Slot, attempt: Attempt | None) -> dict[str, Any]:
         return values
     values |= {
         **_of_claim(attempt),
+        **_begin(floor, attempt),
         "limits": {
             "timeout_s": attempt.limits.timeout,
-            "soft_timeout_s": attempt.limits.soft_timeout,
+            "soft_timeout_s": attempt.limits.told_soft,
             "cancel_grace_s": attempt.limits.cancel_grace,
             "memory_limit_bytes": attempt.limits.memory_limit_bytes,
         },
@@ -81,6 +82,14 @@ def _facts(floor: Floor, slot: Slot, attempt: Attempt | None) -> dict[str, Any]:
         mark = attempt.mark
         values["stop_wish"] = {"kind": mark.kind, "by": mark.by, "reason": mark.reason}
     return values
+
+
+def _begin(floor: Floor, attempt: Attempt) -> dict[str, Any]:
+    """Say from where on the worker's output and log are this attempt's."""
+    if attempt.started_at is None:
+        return {}
+    begun_at = floor.wall(attempt.started_at).timestamp()
+    return {"output_start": attempt.output_start, "begun_at": begun_at}
 
 
 def _of_claim(attempt: Attempt) -> dict[str, Any]:

@@ -1,0 +1,58 @@
+"""What the evidence of one attempt says: what that attempt saw and did, and nothing of others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from harness import NodeUnderTest, eventually
+
+from autopsy.bundle import Bundle
+from supervisor.client import Handle
+from supervisor.store import TaskView
+
+NODE_APP = "tests.programs.tasks_talking:app"
+NODE_SETTINGS = {"workers": 1, "recycle_after_tasks": 100}
+SECRETS = [f"secret-{number}" for number in range(4)]
+
+
+def after_others(node: NodeUnderTest, kind: str, **spec: Any) -> tuple[Handle, TaskView]:
+    """Run a task on a worker that has run others, to its end."""
+    for secret in SECRETS:
+        node.run("says", text=secret)
+    handle = node.submit(kind, spec=spec, text="mine")
+    return handle, handle.wait(30)
+
+
+def bundle_of(node: NodeUnderTest, handle: Handle) -> Bundle:
+    eventually(lambda: node.reader.autopsies(handle.task_id), 10, "a bundle")
+    return node.bundle(handle.task_id)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"), [("hangs", {"timeout": 1.5, "soft_timeout": 1}), ("is_killed", {})]
+)
+def test_a_bundle_tells_only_of_its_own_attempt(
+    node: NodeUnderTest, kind: str, spec: dict[str, Any]
+) -> None:
+    handle, _ = after_others(node, kind, **spec)
+    sections = bundle_of(node, handle).sections
+    logged = [(record["logger"], record["text"]) for record in sections["logs"]["records"]]
+    assert logged == [("talk", "mine was logged")]
+    printed, _, rest = sections["output"]["text"].partition("\n")
+    assert printed == "mine was printed"
+    assert rest.endswith(" WARNING talk: mine was logged\n")
+    assert sections["output"]["written_bytes"] == len(sections["output"]["text"])
+    assert not [secret for secret in SECRETS if secret in str(sections)]
+    assert not [secret for secret in SECRETS if secret in bundle_of(node, handle).report]
+
+
+def test_evidence_that_is_asked_for_tells_only_of_its_own_attempt(node: NodeUnderTest) -> None:
+    for secret in SECRETS:
+        node.run("says", text=secret)
+    handle = node.submit("hangs", text="mine")
+    node.started(handle)
+    report = node.cli_json("autopsy", "capture", handle.task_id)["report"]
+    node.app.cancel([handle.task_id], by="anna", reason="seen")
+    assert not [secret for secret in SECRETS if secret in report]
+    assert "mine was printed" in report

@@ -9,58 +9,50 @@ import click
 
 from supervisor.cli.call import Call, command, os_user, signed
 from supervisor.cli.group import EXIT_REFUSED
+from supervisor.cli.ids import full_id
 from supervisor.cli.roll import NO_NODE, roll_call
 from supervisor.cli.text import cell, columns, state_text
 from supervisor.model.record import Acted, Answer
 
 Verb = Callable[..., list[Acted]]
 _FOR_A_NODE = frozenset({Answer.REQUESTED, Answer.ALREADY_REQUESTED})
-FULL_ID_LENGTH = len("task_") + 32
 
 
-@command(example='supervisor cancel task_0193…c1 --reason "wrong month"')
+@command(example='supervisor cancel 8823134a --reason "wrong month"')
 @click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
 @signed()
 def cancel(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) -> int:
     """Ask tasks to stop.
 
     A waiting task is CANCELED at once. A running one is told, may clean up for cancel_grace
-    seconds, and is then killed; it reads CANCELED once it is verified gone.
+    seconds, and is then killed; it reads CANCELED once it is verified gone. The last 6 digits of
+    an ID will do.
     """
     return _act(call, call.client().cancel, task_ids, by, reason)
 
 
-@command(example='supervisor rerun task_0193…c1 --reason "the bank is back"')
+@command(example='supervisor rerun 8823134a --reason "the bank is back"')
 @click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
 @signed()
 def rerun(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) -> int:
     """Run FAILED or TIMEOUT tasks again.
 
-    They start with fresh retries. A task whose dedup key another task holds is refused.
+    They start with fresh retries. A task whose dedup key another task holds is refused. The last
+    6 digits of an ID will do.
     """
     return _act(call, call.client().rerun, task_ids, by, reason)
 
 
-@command(example='supervisor fail task_0193…c1 --reason "stuck since noon"')
+@command(example='supervisor fail 8823134a --reason "stuck since noon"')
 @click.argument("task_ids", metavar="ID...", nargs=-1, required=True)
 @signed()
 def fail(call: Call, task_ids: tuple[str, ...], reason: str, by: str | None) -> int:
     """End stuck tasks as FAILED.
 
-    A running task is told first and killed after cancel_grace seconds; it is not retried.
+    A running task is told first and killed after cancel_grace seconds; it is not retried. The
+    last 6 digits of an ID will do.
     """
     return _act(call, call.client().fail, task_ids, by, reason)
-
-
-def full_id(call: Call, given: str) -> str:
-    """Return the id that begins like this; one that no task has comes back as it is.
-
-    Raises: Refused when several begin like this.
-    """
-    if len(given) >= FULL_ID_LENGTH:
-        return given
-    view = call.client().reader.task(given)
-    return given if view is None else view.task_id
 
 
 def _act(call: Call, verb: Verb, task_ids: Sequence[str], by: str | None, reason: str) -> int:

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from supervisor.cli.act import full_id
 from supervisor.cli.call import Call, command, os_user
+from supervisor.cli.ids import full_id
 from supervisor.cli.text import cell, clock, columns, plain, size
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
 
 if TYPE_CHECKING:
     from autopsy.bundle import Bundle
+    from autopsy.memfd import Kept
     from autopsy.retention import Listed
-    from supervisor.store import AutopsyRecord, TaskView
+    from supervisor.store import AutopsyRecord, TaskView, WorkerRecord
 
 
 @click.group()
@@ -78,7 +79,7 @@ def _unrecorded(call: Call, task_id: str | None, recorded: set[str]) -> list[Lis
     ]
 
 
-@command(example="supervisor autopsy show 0193a5c1", group=autopsy)
+@command(example="supervisor autopsy show 8823134a", group=autopsy)
 @click.argument("given", metavar="ID")
 def show(call: Call, given: str) -> None:
     """Print the report of a bundle.
@@ -96,7 +97,7 @@ def show(call: Call, given: str) -> None:
     call.answer(document, lambda: [plain(bundle.report).rstrip("\n")])
 
 
-@command(example="supervisor autopsy export 0193a5c1 --to /tmp/why.zip", group=autopsy)
+@command(example="supervisor autopsy export 8823134a --to /tmp/why.zip", group=autopsy)
 @click.argument("given", metavar="ID")
 @click.option("--to", metavar="FILE", help="Where to. [default: its own name, here]")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
@@ -122,7 +123,7 @@ def export(call: Call, given: str, to: str | None, force: bool) -> None:
     call.answer({"autopsy": record, "file": str(target)}, lambda: [str(target)])
 
 
-@command(example="supervisor autopsy capture 0193a5c1", group=autopsy)
+@command(example="supervisor autopsy capture 8823134a", group=autopsy)
 @click.argument("task_id", metavar="TASK_ID")
 @click.option("--by", help="Who asks. [default: your user name]")
 def capture(call: Call, task_id: str, by: str | None) -> None:
@@ -130,16 +131,16 @@ def capture(call: Call, task_id: str, by: str | None) -> None:
     from supervisor.cli.living import living_worker
 
     client = call.client()
-    task = client.view(task_id)
+    task = client.view(full_id(call, task_id))
     worker = living_worker(client.reader, task)
-    record = _capture(call, task, worker.pid, worker.start_ticks, by or os_user())
+    record = _capture(call, task, worker, by or os_user())
     client.record_autopsy(record)
     bundle = _open(record)
     document = {"autopsy": record, "report": bundle.report}
     call.answer(document, lambda: [f"{record.autopsy_id}  {record.path}", plain(bundle.report)])
 
 
-def _capture(call: Call, task: TaskView, pid: int, start_ticks: int, by: str) -> AutopsyRecord:
+def _capture(call: Call, task: TaskView, worker: WorkerRecord, by: str) -> AutopsyRecord:
     from autopsy.capture import Order
     from autopsy.capture import capture as take
     from supervisor.store import AutopsyRecord
@@ -150,11 +151,12 @@ def _capture(call: Call, task: TaskView, pid: int, start_ticks: int, by: str) ->
     with _refusals():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         order = Order(
-            pid=pid,
-            start_ticks=start_ticks,
+            pid=worker.pid,
+            start_ticks=worker.start_ticks,
             out=folder / f"{autopsy_id}.zip",
             budget_s=call.settings.autopsy_budget,
             facts={"task_id": task.task_id, "attempt": task.attempt, "why": f"asked for by {by}"},
+            kept=_own_words(task, worker),
         )
         taken = take(order)
     diagnosis = [asdict(one) for one in taken.heading.diagnosis]
@@ -163,7 +165,7 @@ def _capture(call: Call, task: TaskView, pid: int, start_ticks: int, by: str) ->
         task_id=task.task_id,
         attempt=task.attempt,
         node_id=task.node_id or "",
-        pid=pid,
+        pid=worker.pid,
         path=str(folder / f"{autopsy_id}.zip"),
         status=taken.status,
         verdict=None,
@@ -172,6 +174,18 @@ def _capture(call: Call, task: TaskView, pid: int, start_ticks: int, by: str) ->
         created_at=now,
         bytes=taken.size_bytes,
         ms=int(taken.heading.duration_ms),
+    )
+
+
+def _own_words(task: TaskView, worker: WorkerRecord) -> Kept:
+    """Say from where on the worker's output and log are this attempt's."""
+    from autopsy.memfd import Kept
+    from supervisor.cli.living import live_signs
+
+    signs = live_signs(worker, task)
+    return Kept(
+        output_start=0 if signs is None else signs.output_start,
+        begun_at=0.0 if task.started_at is None else task.started_at.timestamp(),
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.call import Call, command
+from supervisor.cli.ids import full_id
 from supervisor.cli.text import plain
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 POLL_S = 0.2  # soon enough for a person, and 5 system calls a second
 
 
-@command(example="supervisor logs 0193a5c1 --follow")
+@command(example="supervisor logs 8823134a --follow")
 @click.argument("task_id", metavar="ID")
 @click.option("--attempt", type=click.IntRange(min=1), help="Which run. [default: the latest]")
 @click.option("--follow", is_flag=True, help="Go on printing while it runs on this host.")
@@ -34,7 +35,7 @@ def logs(call: Call, task_id: str, attempt: int | None, follow: bool) -> None:
     Output is kept for attempts that did not succeed. A running attempt is read live if its node
     is on this host. With --follow --json each piece is one JSON line.
     """
-    task = call.client().view(task_id)
+    task = call.client().view(full_id(call, task_id))
     if attempt is not None and attempt > task.attempt:
         raise Refused(
             f"{task.task_id} has no attempt {attempt}: its latest is number {task.attempt}",

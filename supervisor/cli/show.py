@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from supervisor.cli.call import Call, command, fields_of
+from supervisor.cli.ids import full_id
 from supervisor.cli.living import Progress, live_progress
 from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import cell, clock, columns, plain, size, span, state_text
@@ -23,15 +24,16 @@ if TYPE_CHECKING:
 LADDER = ("cancel_", "fail_", "stop_")
 
 
-@command(example="supervisor show 0193a5c1")
+@command(example="supervisor show 8823134a")
 @click.argument("task_id", metavar="ID")
 def show(call: Call, task_id: str) -> None:
     """Show one task with its attempts, result and autopsies.
 
-    ID may be the beginning of an id, at least 8 digits long.
+    ID may be the end of an id, at least 6 digits, or its beginning, at least 8: tasks of one
+    minute begin alike.
     """
     client = call.client()
-    task = client.view(task_id)
+    task = client.view(full_id(call, task_id))
     reader = client.reader
     attempts = reader.attempts(task.task_id)
     ladder = _ladder(task, reader.history(task.task_id), attempts)
@@ -64,14 +66,14 @@ def show(call: Call, task_id: str) -> None:
     call.answer(document, lines)
 
 
-@command(example="supervisor history 0193a5c1 --json")
+@command(example="supervisor history 8823134a --json")
 @click.argument("task_id", metavar="ID")
 def history(call: Call, task_id: str) -> None:
     """Print the audit trail of a task.
 
     Every move with its operator, reason and time, oldest first; notes move nothing.
     """
-    trail = call.client().history(task_id)
+    trail = call.client().history(full_id(call, task_id))
 
     def lines() -> Iterator[str]:
         rows = [

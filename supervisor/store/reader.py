@@ -34,7 +34,7 @@ from supervisor.store.schema import (
     tasks,
     workers,
 )
-from supervisor.store.search import find_page
+from supervisor.store.search import find_ends, find_page
 from supervisor.store.session import hinted
 from supervisor.store.view import (
     AttemptView,
@@ -88,6 +88,14 @@ class Reader:
             ids, next_id = find_page(connection, wanted or TaskFilter())
             lines = {row.task_id: _task_line(row) for row in _task_rows(connection, ids)}
         return TaskPage(tuple(lines[task_id] for task_id in ids), next_id)
+
+    def ids_ending(self, end: str) -> list[str]:
+        """Return the ids that end like this, a few if they are many; reads every id there is.
+
+        Shapes: `end` is hex digits. Among the newest million tasks of each state.
+        """
+        with self._store.reading() as connection:
+            return find_ends(connection, end, _PREFIX_MATCHES)
 
     def attempts(self, task_id: str) -> list[AttemptView]:
         """Return the runs of a task in order."""

@@ -2,7 +2,8 @@
 
 Secret kept here: a filter is split into streams, each one an index read from its newest id down
 (by type, else by state, else all); what no index covers is tested on a bounded window of each
-stream, and the page says from where to go on. Only the reader uses it.
+stream, and the page says from where to go on. The end of an id is looked for in an index as well,
+among a bounded number of ids. Only the reader uses it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from supervisor.model.states import State
 from supervisor.store.schema import tasks
 from supervisor.store.view import TaskFilter
 
 #: Rows of a stream that one page may test: about 20 ms on SQLite.
 WINDOW = 20_000
 PAGE_MAX = 500
+#: Ids of each state, newest first, among which the end of one is looked for.
+ENDS_WINDOW = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ def _text_test(words: str) -> Any:
     return sa.or_(
         column.task_id.startswith(words, autoescape=True),
         column.task_id.startswith(f"task_{words}", autoescape=True),
+        column.task_id.endswith(words, autoescape=True),
         *(where.contains(words, autoescape=True) for where in anywhere),
     )
 
@@ -95,3 +100,22 @@ def _read(
 
 def _only_ids(query: sa.Select[Any]) -> sa.Select[Any]:
     return query.with_only_columns(tasks.c.task_id)
+
+
+def find_ends(connection: sa.Connection, end: str, limit: int) -> list[str]:
+    """Return the ids that end like this, at most `limit` of each state.
+
+    No index has ids by their end: it reads those of `tasks_by_state`, never a row.
+    """
+    found: list[str] = []
+    for state in State:
+        newest = (
+            sa.select(tasks.c.task_id)
+            .where(tasks.c.state == state)
+            .order_by(tasks.c.task_id.desc())
+            .limit(ENDS_WINDOW)
+            .subquery()
+        )
+        query = sa.select(newest.c.task_id).where(newest.c.task_id.endswith(end, autoescape=True))
+        found += connection.execute(query.limit(limit)).scalars()
+    return sorted(found)

@@ -65,7 +65,7 @@ class TaskView(TaskLine):
 class TaskFilter:
     """Which tasks to list. Empty means any; `before_id` continues after a page.
 
-    `text` is found in the id (as its beginning), type, dedup key and submitter.
+    `text` is found in the id (its beginning or end), type, dedup key and submitter.
     """
 
     states: tuple[State, ...] = ()

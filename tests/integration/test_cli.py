@@ -721,3 +721,51 @@ def test_db_upgrade_makes_a_private_store(desk: Desk) -> None:
     assert desk.ok("db", "upgrade")["schema"]
     assert desk.ok("db", "upgrade")["store"] == desk.url
     assert stat.S_IMODE((desk.folder / "supervisor.db").stat().st_mode) == 0o600
+
+
+class TestIds:
+    """Ids begin with the time: those of one minute are told apart by their end."""
+
+    EARLY, LATE = "01a228b4" + "a" * 16 + "00c0ffee", "01a228b4" + "b" * 16 + "11c0ffee"
+
+    @pytest.fixture
+    def two(self, desk: Desk) -> tuple[str, str]:
+        first, second = (f"task_{digits}" for digits in (self.EARLY, self.LATE))
+        desk.submit("export", "--task-id", first)
+        desk.submit("export", "--task-id", second)
+        return first, second
+
+    def test_the_end_will_do_everywhere(self, desk: Desk, two: tuple[str, str]) -> None:
+        first, second = two
+        assert desk.ok("show", "00c0ffee")["task_id"] == first
+        assert desk.ok("show", "…11c0ffee")["task_id"] == second
+        assert desk.ok("history", "11c0ffee")["history"][0]["task_id"] == second
+        assert desk.ok("logs", "0c0ffee")["task_id"] == first
+        [page] = desk.ok("list", "--find", "11c0ffee")["tasks"]
+        assert page["task_id"] == second
+        [acted] = desk.ok("cancel", "11c0ffee", "--reason", "x")["tasks"]
+        assert (acted["task_id"], acted["answer"]) == (second, "canceled")
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ("01a228b4", "may be any of several tasks, among them"),
+            ("c0ffee", "may be any of several tasks, among them"),
+            ("ffee", "ffee is too short for the id of a task"),
+            ("task_01a228b", "task_01a228b is too short for the id of a task"),
+            ("abcdef12", "no task abcdef12"),
+            ("export", "no task export"),
+        ],
+    )
+    def test_what_names_no_task_or_several_is_refused(
+        self, desk: Desk, two: tuple[str, str], given: str, message: str
+    ) -> None:
+        result = desk.run("show", given)
+        assert result.exit_code == 1
+        assert message in result.stderr
+        if "several" in message:
+            assert all(task_id in result.stderr for task_id in two)
+            assert "remedy: Give the end of the one you mean, like 00c0ffee." in result.stderr
+        if "too short" in message:
+            remedy = "Give at least 6 digits of its end or 8 of its beginning."
+            assert f"remedy: {remedy}" in result.stderr

@@ -61,9 +61,9 @@ def allowed_ends(kind: str, *, canceled: bool) -> Ends:
     return ends | (UNPLANNED if kind in UNREPEATED else ends) | (CANCELED if canceled else ends)
 
 
-def retries_of(kind: str) -> int | None:
-    """Return the retries a task of this kind is submitted with; None leaves it to its type."""
-    return None if kind in UNREPEATED else RETRIES
+def retries_of(kind: str) -> dict[str, int]:
+    """Return the retries a task of this kind is submitted with, if not those of its type."""
+    return {} if kind in UNREPEATED else {"max_retries": RETRIES}
 
 
 class Killer:
@@ -208,7 +208,7 @@ def _specs(rng: random.Random, tasks: int, runs: Path) -> Iterator[dict[str, Any
             "type": kind,
             "params": {"path": str(runs), "s": round(rng.expovariate(20), 3)},
             "priority": rng.randrange(10),
-            "max_retries": retries_of(kind),
+            **retries_of(kind),
         }
 
 

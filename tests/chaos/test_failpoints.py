@@ -41,11 +41,15 @@ FORCED_ROWS = ("verdict", "terminate", "finish", "take over", "stop")
 CANCELED = ("waits", "hangs")
 QUICK: Mapping[str, object] = {**SETTINGS, "drain_grace": 0.2, "retry_base": 0.05}
 
+_CHILDREN_OF = (
+    "SELECT count(*) FROM tasks AS child JOIN tasks AS parent ON parent.task_id = child.parent_id"
+    " WHERE parent.type = "
+)
 _ENDED = "SELECT count(*) FROM attempts WHERE outcome IS NOT NULL"
 _BECAME = "SELECT count(*) FROM audit_log WHERE from_state = 'RUNNING' AND "
 #: What a verb of the ledger writes: nothing of it is there before its commit, all of it after.
 DURABLE: Mapping[str, str] = {
-    "child": "SELECT count(*) FROM tasks WHERE parent_id IS NOT NULL",
+    "child": _CHILDREN_OF + "'asks'",
     "publish": "SELECT count(*) = 0 FROM outbox",
     "claim": "SELECT count(*) FROM attempts",
     "started": "SELECT count(*) FROM attempts WHERE started_at IS NOT NULL AND outcome IS NULL",
@@ -53,8 +57,7 @@ DURABLE: Mapping[str, str] = {
     "worker": "SELECT count(*) FROM workers",
     "bundle": "SELECT count(*) FROM autopsies",
     "finish": _ENDED,
-    "finish.children": "SELECT count(*) FROM tasks AS child JOIN tasks AS parent"
-    " ON parent.task_id = child.parent_id WHERE parent.type = 'begets'",
+    "finish.children": _CHILDREN_OF + "'begets'",
     "finish.retry": _BECAME + "to_state = 'FAILED'",
     "finish.timeout": _BECAME + "to_state = 'TIMEOUT'",
     "finish.cancel": _BECAME + "to_state = 'CANCELED'",
@@ -128,7 +131,7 @@ class Scene:
             self._submit(kind, 0.0)
 
     def _submit(self, kind: str, s: float) -> None:
-        spec = {"max_retries": retries_of(kind), "priority": 5}
+        spec = {**retries_of(kind), "priority": 5}
         handle = self.node.submit(kind, spec=spec, path=str(self.runs), s=s)
         self.handles[f"{kind} {s}"] = handle
 

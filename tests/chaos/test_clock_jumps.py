@@ -40,7 +40,9 @@ from supervisor.model.spec import TaskSpec
 from supervisor.model.states import State
 
 LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
-pytestmark = pytest.mark.skipif(LIBRARY is None, reason="needs the Debian package faketime")
+pytestmark = pytest.mark.xfail(
+    LIBRARY is None, reason="the Debian package faketime is not there", run=False
+)
 
 SLEEP = "import select, time\ntime.sleep = lambda s: select.select([], [], [], s) and None\n"
 HOUR_S = 3600.0

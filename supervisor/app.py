@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 from supervisor.errors import ConfigError, InvalidSpec, Problem, UnknownTaskType
 from supervisor.model.spec import DEFAULT_QUEUE, TaskSpec, parse_spec, shorten
 from supervisor.settings import (
+    NO_MEMORY_LIMIT,
     Settings,
     TaskOptions,
     check_values,
@@ -37,17 +38,20 @@ ReleaseHook = Callable[[], object]
 
 
 class TypeLimits(TypedDict, total=False):
-    """Limits that a type may set: seconds; bytes as a number or such as "256MiB"."""
+    """Limits that a type may set: seconds; bytes as a number or such as "256MiB".
+
+    None means none, where there is such a thing: left out is not the same as None.
+    """
 
     timeout: float
-    soft_timeout: float
+    soft_timeout: float | None
     max_retries: int
     retry_base: float
     retry_max: float
     max_crashes: int
     progress_timeout: float
     cancel_grace: float
-    memory_limit_bytes: int | str
+    memory_limit_bytes: int | str | None
     heartbeat_interval: float
     heartbeat_misses: int
     cpu_spin_after: float
@@ -62,7 +66,7 @@ class SubmitOptions(TypedDict, total=False):
     queue: str
     priority: int
     timeout: float
-    soft_timeout: float
+    soft_timeout: float | None
     max_retries: int
     run_after: datetime | str
     tags: Sequence[str]
@@ -134,9 +138,9 @@ class App:
         self, store: str | None = None, queue: str | None = None, **settings: object
     ) -> None:
         _warn_of_namesake()
-        given = {"store": store, "queue": queue, **settings}
+        places = {"store": store, "queue": queue}
         self.overrides: Mapping[str, object] = MappingProxyType(
-            {name: value for name, value in given.items() if value is not None}
+            {**{name: value for name, value in places.items() if value is not None}, **settings}
         )
         check_values(self.overrides, "App(...)")
         self._types: dict[str, Task] = {}
@@ -311,6 +315,8 @@ def _options(
 ) -> TaskOptions:
     where = f"task {getattr(body, '__name__', body)!s}"
     checked = check_values(limits, where, scoped=True)
+    if checked.get("memory_limit_bytes", NO_MEMORY_LIMIT) is None:
+        checked["memory_limit_bytes"] = NO_MEMORY_LIMIT
     exceptions = isinstance(no_retry_for, tuple) and all(
         isinstance(kind, type) and issubclass(kind, BaseException) for kind in no_retry_for
     )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from supervisor.model.spec import NO_SOFT_TIMEOUT
 from supervisor.settings import Settings, load_settings, toml_from
 
 if TYPE_CHECKING:
@@ -137,10 +138,15 @@ def jsonable(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in fields(value)}
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, set | frozenset):
         return sorted(value)
     return str(value)
+
+
+def plain(value: object) -> object:
+    """Write a limit that never comes as the word it was given by: JSON has no infinity."""
+    return "none" if value == NO_SOFT_TIMEOUT else value
 
 
 def fields_of(value: object) -> dict[str, object]:

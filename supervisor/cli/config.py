@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from supervisor.cli.call import Call, command
+from supervisor.cli.call import Call, command, plain
 from supervisor.cli.flags import with_setting_flags
 from supervisor.cli.text import cell, columns
 from supervisor.settings import Setting, Settings, show, table
@@ -29,8 +30,8 @@ def config(call: Call) -> None:
         for setting in table()
     ]
     scopes = {
-        "queue": {name: dict(values) for name, values in settings.queue_tables.items()},
-        "type": {name: dict(values) for name, values in settings.type_tables.items()},
+        "queue": _plain(settings.queue_tables),
+        "type": _plain(settings.type_tables),
     }
 
     def lines() -> Iterator[str]:
@@ -43,7 +44,7 @@ def config(call: Call) -> None:
 
     document = {
         "settings": {
-            e["name"]: {"value": e["value"], "source": e["source"], "unit": e["unit"]}
+            e["name"]: {"value": plain(e["value"]), "source": e["source"], "unit": e["unit"]}
             for e in entries
         },
         **scopes,
@@ -54,4 +55,11 @@ def config(call: Call) -> None:
 def _shown(setting: Setting, settings: Settings) -> str:
     value = getattr(settings, setting.name)
     text = show(value, setting.kind.unit)
-    return text if value is None or setting.kind.unit != "s" else f"{text} s"
+    return text if text == "none" or setting.kind.unit != "s" else f"{text} s"
+
+
+def _plain(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, object]]:
+    return {
+        name: {key: plain(value) for key, value in values.items()}
+        for name, values in tables.items()
+    }

@@ -16,7 +16,7 @@ import click
 
 from supervisor.cli.call import Call, command, os_user
 from supervisor.errors import ConfigError, InvalidSpec, Problem, SupervisorError
-from supervisor.model.spec import TaskSpec, parse_spec, shorten
+from supervisor.model.spec import NO_SOFT_TIMEOUT, TaskSpec, parse_spec, shorten
 
 if TYPE_CHECKING:
     from supervisor.client import Handle
@@ -28,6 +28,25 @@ FILE_ENDINGS = (".json", ".jsonl", ".ndjson")
 _FLAGS = {"params": "--param", "params_json": "--params", "tags": "--tag"}
 
 
+class SoftLimit(click.ParamType[float]):
+    """Seconds, or the word none."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if str(value).lower() == "none":
+            return NO_SOFT_TIMEOUT
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = NO_SOFT_TIMEOUT
+        if seconds == NO_SOFT_TIMEOUT:
+            self.fail(f"{value!r} is neither seconds nor none", param, ctx)
+        return seconds
+
+
 @command(example="supervisor submit export_report --param user_id=1001 --by alice")
 @click.argument("what", metavar="TYPE|FILE|-")
 @click.option("params", "--param", multiple=True, metavar="NAME=VALUE", help="JSON, else text.")
@@ -36,7 +55,9 @@ _FLAGS = {"params": "--param", "params_json": "--params", "tags": "--tag"}
 @click.option("--queue", help="Queue of the task.")
 @click.option("--priority", type=click.IntRange(0, 9), help="0 to 9, higher first.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="Hard limit of an attempt.")
-@click.option("--soft-timeout", type=float, metavar="SECONDS", help="Soft limit of an attempt.")
+@click.option(
+    "--soft-timeout", type=SoftLimit(), metavar="SECONDS", help="Soft limit of an attempt, or none."
+)
 @click.option("--max-retries", type=int, help="How often it is run again.")
 @click.option("--run-after", metavar="TIME", help="ISO 8601 with offset: not before this.")
 @click.option("tags", "--tag", multiple=True, help="A tag; may be repeated.")
@@ -82,6 +103,8 @@ def _from_flags(type_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if not mark or not name:
             raise click.UsageError(f"--param takes NAME=VALUE, not {pair!r}")
         params[name] = _value(text)
+    if options.get("soft_timeout") == NO_SOFT_TIMEOUT:
+        spec["soft_timeout"] = None
     if "tags" in options:
         spec["tags"] = list(options["tags"])
     return {"type": type_name, "params": params, **spec}

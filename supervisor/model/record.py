@@ -85,13 +85,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """The attempt's first line has run; `timeout` and `soft_timeout` are the effective limits."""
+    """The attempt's first line has run, under these effective limits; no soft one is None."""
 
     task_id: str
     attempt: int
     started_at: datetime
     timeout: float
-    soft_timeout: float
+    soft_timeout: float | None
 
 
 class ChildSpec(msgspec.Struct, frozen=True):

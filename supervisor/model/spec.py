@@ -25,6 +25,8 @@ KEY_SHOWN_MAX = 80
 INT_MAX_BITS = 14_000
 MAX_TIMEOUT_S = 30 * 86400.0
 MAX_RETRIES = 100
+#: A soft limit that never comes: what `soft_timeout=None` says.
+NO_SOFT_TIMEOUT = math.inf
 DEFAULT_PRIORITY = 5
 DEFAULT_QUEUE = "default"
 
@@ -41,8 +43,8 @@ _SERVER_OWNED = {
 class TaskSpec:
     """One task as asked for. A limit of None means: take it from the type, queue or settings.
 
-    Units: timeout and soft_timeout in seconds; run_after aware UTC or None for at once.
-    `params_json` is the encoded object, at most 256 KiB.
+    Units: timeout and soft_timeout in seconds (NO_SOFT_TIMEOUT: it is told of none); run_after
+    aware UTC or None for at once. `params_json` is the encoded object, at most 256 KiB.
     """
 
     type: str
@@ -78,6 +80,10 @@ def parse_spec(raw: Mapping[str, Any]) -> TaskSpec:
     for field, check in _CHECKS.items():
         value = raw.get(field)
         if value is None and field != "type":
+            if field == "soft_timeout" and field in raw:
+                checked[field] = NO_SOFT_TIMEOUT
+            elif field in _NEVER_NONE and field in raw:
+                problems.append(Problem(field, _NEVER_NONE[field], "None"))
             continue
         refused = "is missing" if value is None and field not in raw else check(value)
         if isinstance(refused, str):
@@ -104,6 +110,14 @@ def _unknown_field(key: object) -> Problem:
         return Problem(str(key), f"{_SERVER_OWNED[str(key)]}: leave it out")
     plain = isinstance(key, str) and _NAME.match(key)
     return Problem(str(key) if plain else shorten(key), "is not a field of a task")
+
+
+#: Where None says nothing that could be kept; of the other fields it is the same as left out.
+_NEVER_NONE = {
+    "timeout": "cannot be none, every task has a time limit: leave it out to take its type's",
+    "max_retries": "cannot be none: give 0 to never run it again, or leave it out",
+    "dedup_ttl": "cannot be none for one task: leave it out to take the setting",
+}
 
 
 # Each check returns the refusal as text, or the accepted value in a 1-tuple.
@@ -191,7 +205,7 @@ _CHECKS: Mapping[str, Any] = {
 
 def _soft_below_hard(checked: Mapping[str, Any], problems: list[Problem]) -> None:
     soft, hard = checked.get("soft_timeout"), checked.get("timeout")
-    if soft is not None and hard is not None and soft >= hard:
+    if soft not in (None, NO_SOFT_TIMEOUT) and hard is not None and soft >= hard:
         problems.append(Problem("soft_timeout", f"must be below timeout ({hard:g})", f"{soft:g}"))
 
 

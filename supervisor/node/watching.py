@@ -114,7 +114,7 @@ class Watching:
                 attempt=attempt.claim.attempt,
                 started_at=self._floor.wall(started),
                 timeout=attempt.limits.timeout,
-                soft_timeout=attempt.limits.soft_timeout,
+                soft_timeout=attempt.limits.told_soft,
             )
         ]
 

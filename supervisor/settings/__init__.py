@@ -5,7 +5,7 @@ Everything above this layer takes a `Settings` value; nobody else reads the envi
 """
 
 from supervisor.settings.kind import Intensity
-from supervisor.settings.limits import SCOPED, TaskLimits, TaskOptions
+from supervisor.settings.limits import NO_MEMORY_LIMIT, SCOPED, TaskLimits, TaskOptions
 from supervisor.settings.load import check_values, config_error, load_settings, toml_from
 from supervisor.settings.relation import GraceSum, fence_after, node_grace, relation_problems
 from supervisor.settings.table import (
@@ -19,6 +19,7 @@ from supervisor.settings.table import (
 )
 
 __all__ = [
+    "NO_MEMORY_LIMIT",
     "SCOPED",
     "GraceSum",
     "Intensity",

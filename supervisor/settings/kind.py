@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.model.spec import MAX_TIMEOUT_S
+from supervisor.model.spec import MAX_TIMEOUT_S, NO_SOFT_TIMEOUT
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}\Z")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|TiB)?\Z", re.IGNORECASE)
 _SCALE = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 NONE_WORDS = frozenset({"none", ""})
+#: How the text of a kind ends that also takes none.
+OR_NONE = ", or none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,17 @@ def seconds(low: float, high: float = MAX_TIMEOUT_S, *, optional: bool = False) 
         return number
 
     return _kind(f"seconds from {low:g} to {high:.10g}", "s", parse, optional=optional)
+
+
+def soft_limit() -> Kind:
+    """A span of time, or none, which is read as the limit that never comes."""
+    some = seconds(0.01, optional=True)
+
+    def parse(value: object) -> object:
+        given = some.parse(value)
+        return NO_SOFT_TIMEOUT if given is None else given
+
+    return Kind(some.accepted, some.unit, parse)
 
 
 def whole(low: int, high: int) -> Kind:
@@ -207,7 +220,7 @@ def _kind(
         absent = value is None or (isinstance(value, str) and value.lower() in NONE_WORDS)
         return None if absent else parse(value)
 
-    return Kind(f"{accepted}, or none", unit, parse_optional)
+    return Kind(accepted + OR_NONE, unit, parse_optional)
 
 
 def _number(value: object) -> float:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from supervisor.model.retry import RetryPolicy
+from supervisor.model.spec import NO_SOFT_TIMEOUT
 
+NO_MEMORY_LIMIT = 0
 SOFT_RATIO = 0.9  # soft_timeout when nobody says otherwise: 90 % of the hard limit
 
 
@@ -19,6 +21,7 @@ SOFT_RATIO = 0.9  # soft_timeout when nobody says otherwise: 90 % of the hard li
 class TaskOptions:
     """What the decorator said about a type; None means: take it from queue or settings.
 
+    A declared "none" is NO_SOFT_TIMEOUT for the soft limit, NO_MEMORY_LIMIT for that of memory.
     `no_retry_for` are exceptions that running again would not cure. `interrupt` False means that
     the body is never interrupted by an exception and looks at `ctx.canceled` itself.
     Units: seconds and bytes.
@@ -45,8 +48,9 @@ class TaskOptions:
 class TaskLimits:
     """The limits that hold for one task. Units: seconds and bytes.
 
-    `progress_timeout` is None unless the type set it: only then a stalled task may be killed.
-    `stall_after` is the time without progress after which it is called stalled.
+    `soft_timeout` may be NO_SOFT_TIMEOUT. `progress_timeout` is None unless the type set it: only
+    then a stalled task may be killed. `stall_after` is the time without progress after which it
+    is called stalled.
     """
 
     timeout: float
@@ -62,6 +66,11 @@ class TaskLimits:
     heartbeat_interval: float
     heartbeat_misses: int
     cpu_spin_after: float
+
+    @property
+    def told_soft(self) -> float | None:
+        """The soft limit as people are told it: None when there is none."""
+        return None if self.soft_timeout == NO_SOFT_TIMEOUT else self.soft_timeout
 
     @property
     def policy(self) -> RetryPolicy:
@@ -101,8 +110,10 @@ def resolve(
     merged = {**{name: overall[name] for name in SCOPED}, **of_queue, **typed}
     stall_after = merged.pop("progress_timeout")
     soft = soft_below(merged.pop("soft_timeout"), merged["timeout"])
+    memory = merged.pop("memory_limit_bytes")
     return TaskLimits(
         **merged,
+        memory_limit_bytes=None if memory == NO_MEMORY_LIMIT else memory,
         soft_timeout=soft,
         stall_after=stall_after,
         progress_timeout=typed.get("progress_timeout"),
@@ -116,12 +127,15 @@ def with_task_fields(
     if timeout is None and soft_timeout is None and max_retries is None:
         return limits
     hard = limits.timeout if timeout is None else timeout
-    inherited = None if timeout is not None else limits.soft_timeout
+    keeps = timeout is None or limits.soft_timeout == NO_SOFT_TIMEOUT
+    inherited = limits.soft_timeout if keeps else None
     soft = soft_below(inherited if soft_timeout is None else soft_timeout, hard)
     retries = limits.max_retries if max_retries is None else max_retries
     return replace(limits, timeout=hard, soft_timeout=soft, max_retries=retries)
 
 
 def soft_below(soft: float | None, hard: float) -> float:
-    """Return the soft limit, or 90 % of the hard one when there is none below it."""
+    """Return the soft limit, or 90 % of the hard one when none is given or it is not below."""
+    if soft == NO_SOFT_TIMEOUT:
+        return soft
     return soft if soft is not None and soft < hard else hard * SOFT_RATIO

@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor.errors import ConfigError, Problem
-from supervisor.model.spec import shorten
+from supervisor.model.spec import NO_SOFT_TIMEOUT, shorten
+from supervisor.settings.kind import OR_NONE
 from supervisor.settings.limits import SCOPED
 from supervisor.settings.table import Setting, Settings, table
 
@@ -93,7 +94,7 @@ def toml_from(env: Mapping[str, str]) -> Path | None:
 def check_values(
     given: Mapping[str, object], source: str, *, scoped: bool = False
 ) -> dict[str, Any]:
-    """Read values that a program gives in its own code; None means not given.
+    """Read values that a program gives in its own code; None is the value `none`, if it takes one.
 
     Raises: ConfigError naming every bad one. `scoped` allows only what a type may set.
     """
@@ -102,7 +103,9 @@ def check_values(
     for name, raw in given.items():
         if name not in known:
             reading.unknown(name, source, known)
-        elif raw is not None:
+        elif raw is None and not known[name].kind.accepted.endswith(OR_NONE):
+            reading.problems.append(Problem(name, f"cannot be None ({source}): leave it out"))
+        else:
             reading.take(known[name], raw, source)
     _check_soft(reading.values, "soft_timeout", reading.problems)
     if reading.problems:
@@ -184,7 +187,7 @@ def _take_scopes(
 
 def _check_soft(values: Mapping[str, Any], path: str, problems: list[Problem]) -> None:
     soft, hard = values.get("soft_timeout"), values.get("timeout")
-    if soft is not None and hard is not None and soft >= hard:
+    if soft not in (None, NO_SOFT_TIMEOUT) and hard is not None and soft >= hard:
         problems.append(Problem(path, f"must be below timeout ({hard:g})", f"{soft:g}"))
 
 

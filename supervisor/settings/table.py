@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from supervisor.model.spec import NO_SOFT_TIMEOUT
 from supervisor.settings import kind
 from supervisor.settings.kind import Intensity, Kind
 from supervisor.settings.limits import (
@@ -152,8 +153,9 @@ class Settings:
     soft_timeout: float | None = field(
         default=None,
         metadata=_of(
-            kind.seconds(0.01, optional=True),
-            "When an attempt is told that its time is nearly up, so that it can clean up.",
+            kind.soft_limit(),
+            "When an attempt is told that its time is nearly up, so that it can clean up; none: "
+            "it is not told.",
             "90 % of timeout",
         ),
     )
@@ -408,7 +410,7 @@ def show(value: object, unit: str = "") -> str:
     """Write a value as a source would give it."""
     if unit == "bytes" and isinstance(value, int):
         return kind.show_size(value)
-    if value is None:
+    if value is None or value == NO_SOFT_TIMEOUT:
         return "none"
     if isinstance(value, tuple):
         return ",".join(value) or "all"

@@ -43,6 +43,7 @@ REFUSED = [
     (["autopsy", "capture", NO_ID], 1, f"no task {NO_ID}"),
     (["submit", "9a"], 1, "type: must be a name"),
     (["submit", "a", "--timeout", "5", "--soft-timeout", "5"], 1, "soft_timeout: must be below"),
+    (["submit", "a", "--soft-timeout", "inf"], 2, "'inf' is neither seconds nor none"),
     (["submit", "a", "--run-after", "tomorrow"], 1, "run_after: must be an ISO 8601 time"),
     (["submit", "a", "--task-id", "x"], 1, "task_id: must be task_"),
     (["submit", "-"], 1, "spec: must be an object"),

@@ -191,6 +191,17 @@ def test_soft_timeout(node: NodeUnderTest, tmp_path: Path, body: str) -> None:
     assert 0.4 <= ran_s(attempt) < 2
 
 
+def test_no_soft_limit_means_none(node: NodeUnderTest, tmp_path: Path) -> None:
+    """The task's own None beats the type's 0.4 s; only the hard limit ends it."""
+    marks = tmp_path / "marks"
+    handle = node.submit("polite", spec={"soft_timeout": None, "timeout": 1.0}, path=str(marks))
+    view = handle.wait(10)
+    assert (view.state, view.reason) == (State.TIMEOUT, "timeout")
+    assert not marks.exists()
+    (attempt,) = node.attempts(view.task_id)
+    assert (attempt.timeout, attempt.soft_timeout) == (1.0, None)
+
+
 def test_soft_limit_passes_a_broad_except(node: NodeUnderTest) -> None:
     """`except Exception` around every step does not swallow it."""
     view = node.run("careless")

@@ -13,8 +13,8 @@ import supervisor
 from supervisor import App
 from supervisor.app import SUBMIT_OPTIONS, Task
 from supervisor.errors import ConfigError, InvalidSpec, UnknownTaskType
-from supervisor.model.spec import SPEC_FIELDS, TaskSpec
-from supervisor.settings import TaskOptions
+from supervisor.model.spec import NO_SOFT_TIMEOUT, SPEC_FIELDS, TaskSpec
+from supervisor.settings import NO_MEMORY_LIMIT, TaskOptions
 
 STORE = "sqlite:////nowhere/a.db"
 
@@ -106,6 +106,8 @@ class TestRegistration:
         [
             ({"timeout": 0}, "timeout: must be seconds"),
             ({"max_retries": -1}, "max_retries: must be a whole number"),
+            ({"timeout": None}, "timeout: cannot be None .task .*leave it out"),
+            ({"progress_timeout": None}, "progress_timeout: cannot be None"),
             ({"lease": 3}, "lease: is not a setting"),
             ({"timeuot": 3}, "did you mean timeout"),
             ({"timeout": 3, "soft_timeout": 3}, "soft_timeout: must be below timeout"),
@@ -125,6 +127,18 @@ class TestRegistration:
         as_text: dict[str, Any] = {"memory_limit_bytes": "1GiB", "timeout": "60"}
         options = App(store=STORE).task(name="a", **as_text)(lambda ctx: None).options
         assert (options.memory_limit_bytes, options.timeout) == (2**30, 60)
+
+    @pytest.mark.parametrize("none", [None, "none"])
+    def test_none_means_none(self, none: Any) -> None:
+        app = App(store=STORE)
+        given = {"timeout": 6, "soft_timeout": none, "memory_limit_bytes": none}
+        task = app.task(name="a", **given)(lambda ctx: None)
+        assert task.options == TaskOptions(
+            timeout=6, soft_timeout=NO_SOFT_TIMEOUT, memory_limit_bytes=NO_MEMORY_LIMIT
+        )
+        limits = app.settings.for_task("a", "default", task.options)
+        assert (limits.told_soft, limits.memory_limit_bytes) == (None, None)
+        assert app.checked(task.spec(soft_timeout=None)).soft_timeout == NO_SOFT_TIMEOUT
 
     def test_functions_that_cannot_be_tasks_are_refused(self) -> None:
         def nothing() -> None: ...

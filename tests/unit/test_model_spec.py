@@ -17,6 +17,7 @@ from supervisor.errors import InvalidSpec, Problem
 from supervisor.model.spec import (
     MAX_RETRIES,
     MAX_TIMEOUT_S,
+    NO_SOFT_TIMEOUT,
     SPEC_FIELDS,
     TaskSpec,
     parse_spec,
@@ -115,10 +116,19 @@ class TestWholeSpec:
         )
 
     @pytest.mark.parametrize(
-        "field", [name for name in SPEC_FIELDS if name not in ("type", "params")]
+        "field", ["dedup_key", "parent_id", "priority", "queue", "run_after", "tags", "task_id"]
     )
     def test_none_is_the_same_as_left_out(self, field: str) -> None:
         assert accepted(**{field: None}) == accepted()
+
+    def test_no_soft_limit_is_not_the_same_as_left_out(self) -> None:
+        assert accepted(soft_timeout=None, timeout=5).soft_timeout == NO_SOFT_TIMEOUT
+        assert accepted(timeout=5).soft_timeout is None
+
+    @pytest.mark.parametrize("field", ["timeout", "max_retries", "dedup_ttl"])
+    def test_none_that_could_not_be_kept_is_refused(self, field: str) -> None:
+        with pytest.raises(InvalidSpec, match=rf"^{field}: cannot be none.*leave it out"):
+            accepted(**{field: None})
 
     def test_the_type_is_required(self) -> None:
         with pytest.raises(InvalidSpec, match=r"^type: is missing$"):

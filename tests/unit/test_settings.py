@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from supervisor.errors import ConfigError
 from supervisor.settings import (
+    NO_MEMORY_LIMIT,
     SCOPED,
     Intensity,
     Settings,
@@ -193,7 +195,11 @@ class TestSources:
         assert toml_from({"SUPERVISOR_CONFIG": "/etc/s.toml"}) == Path("/etc/s.toml")
 
     def test_values_in_code_are_checked_where_they_stand(self) -> None:
-        check_values({"lease": 30, "workers": None}, "App(...)")
+        assert check_values({"lease": 30, "dedup_ttl": None}, "App(...)") == {
+            "lease": 30.0, "dedup_ttl": None
+        }  # fmt: skip
+        with pytest.raises(ConfigError, match=r"workers: cannot be None \(App.*leave it out"):
+            check_values({"workers": None}, "App(...)")
         with pytest.raises(ConfigError, match=r"leese: is not a setting .*did you mean lease"):
             check_values({"leese": 30}, "App(...)")
         with pytest.raises(ConfigError, match="lease: is not a setting"):
@@ -206,7 +212,8 @@ class TestKinds:
         [
             ("timeout", "1.5", 1.5),
             ("timeout", 2, 2.0),
-            ("soft_timeout", "none", None),
+            ("soft_timeout", "none", math.inf),
+            ("soft_timeout", "2", 2.0),
             ("workers", "4", 4),
             ("workers", 4.0, 4),
             ("memory_limit_bytes", "256MiB", 256 * 2**20),
@@ -345,6 +352,16 @@ class TestLimits:
     def test_a_second_question_is_answered_from_memory(self) -> None:
         settings = Settings(store=STORE)
         assert settings.for_task("a", "q") is settings.for_task("a", "q")
+
+    def test_a_declared_none_beats_what_stands_below_it(self) -> None:
+        settings = Settings(store=STORE, soft_timeout=5, memory_limit_bytes=2**30)
+        bare = TaskOptions(soft_timeout=math.inf, memory_limit_bytes=NO_MEMORY_LIMIT)
+        limits = settings.for_task("a", "q", bare, timeout=9)
+        assert (limits.soft_timeout, limits.told_soft) == (math.inf, None)
+        assert limits.memory_limit_bytes is None
+        assert settings.for_task("a", "q", bare, soft_timeout=3).told_soft == 3
+        assert settings.for_task("a", "q").told_soft == 5
+        assert settings.for_task("a", "q", soft_timeout=math.inf).told_soft is None
 
     def test_queues_named_by_data_do_not_fill_the_memory(self) -> None:
         settings = Settings(store=STORE)

@@ -138,13 +138,13 @@ def jsonable(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: worded(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, set | frozenset):
         return sorted(value)
     return str(value)
 
 
-def plain(value: object) -> object:
+def worded(value: object) -> object:
     """Write a limit that never comes as the word it was given by: JSON has no infinity."""
     return "none" if value == NO_SOFT_TIMEOUT else value
 

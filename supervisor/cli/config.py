@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from supervisor.cli.call import Call, command, plain
+from supervisor.cli.call import Call, command, worded
 from supervisor.cli.flags import with_setting_flags
 from supervisor.cli.text import cell, columns
 from supervisor.settings import Setting, Settings, show, table
@@ -30,8 +30,8 @@ def config(call: Call) -> None:
         for setting in table()
     ]
     scopes = {
-        "queue": _plain(settings.queue_tables),
-        "type": _plain(settings.type_tables),
+        "queue": _worded(settings.queue_tables),
+        "type": _worded(settings.type_tables),
     }
 
     def lines() -> Iterator[str]:
@@ -44,7 +44,7 @@ def config(call: Call) -> None:
 
     document = {
         "settings": {
-            e["name"]: {"value": plain(e["value"]), "source": e["source"], "unit": e["unit"]}
+            e["name"]: {"value": worded(e["value"]), "source": e["source"], "unit": e["unit"]}
             for e in entries
         },
         **scopes,
@@ -58,8 +58,8 @@ def _shown(setting: Setting, settings: Settings) -> str:
     return text if text == "none" or setting.kind.unit != "s" else f"{text} s"
 
 
-def _plain(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, object]]:
+def _worded(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, object]]:
     return {
-        name: {key: plain(value) for key, value in values.items()}
+        name: {key: worded(value) for key, value in values.items()}
         for name, values in tables.items()
     }

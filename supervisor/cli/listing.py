@@ -12,23 +12,36 @@ import click
 from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import ago, cell, columns, state_text
+from supervisor.cli.wording import ending_mark, last_heard
 from supervisor.clock import SystemClock
 from supervisor.model.states import State
 
 if TYPE_CHECKING:
-    from supervisor.store import TaskLine
+    from supervisor.store import Reader, TaskLine
 
 LIMIT_MAX = 500
 _ID = re.compile(r"task_[0-9a-f]{32}\Z")
 
 
 @command(name="list", example="supervisor list --state FAILED --state TIMEOUT --limit 20")
-@click.option("states", "--state", multiple=True, type=click.Choice(list(State), False))
+@click.option(
+    "states",
+    "--state",
+    multiple=True,
+    type=click.Choice(list(State), False),
+    help="May be repeated.",
+)
 @click.option("types", "--type", multiple=True, metavar="TYPE", help="May be repeated.")
 @click.option("queues", "--queue", multiple=True, metavar="QUEUE", help="May be repeated.")
 @click.option("--tag", default="", help="Only tasks with this tag.")
 @click.option("text", "--find", default="", help="Part of an id, type, dedup key or submitter.")
-@click.option("--limit", type=click.IntRange(1, LIMIT_MAX), default=50, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, LIMIT_MAX),
+    default=50,
+    show_default=True,
+    help="Tasks of a page.",
+)
 @click.option(
     "before",
     "--before",
@@ -67,7 +80,7 @@ def list_tasks(
     now = SystemClock().now()
 
     def lines() -> Iterator[str]:
-        rows = [_row(task, roll, now) for task in page.tasks]
+        rows = [_row(task, reader, roll, now) for task in page.tasks]
         head = ("TASK", "STATE", "TYPE", "QUEUE", "PRIO", "ATTEMPT", "AGE", "LAST")
         yield from columns(head, rows) if rows else ["no tasks"]
         if page.next_id is not None:
@@ -87,23 +100,21 @@ def _an_id(parameter: click.Parameter, given: str | None) -> str | None:
     return given
 
 
-def _row(task: TaskLine, roll: Roll, now: datetime) -> tuple[str, ...]:
+def _row(task: TaskLine, reader: Reader, roll: Roll, now: datetime) -> tuple[str, ...]:
     return (
         cell(task.task_id),
-        state_text(task.state) + (" (assigned)" if task.assigned else ""),
+        state_text(task.state) + (" (assigned)" if task.assigned else ending_mark(task)),
         cell(task.type, 40),
         cell(task.queue, 20),
         str(task.priority),
         str(task.attempt),
         ago(task.created_at, now),
-        cell(_last(task, roll)),
+        cell(_last(task, reader, roll, now)),
     )
 
 
-def _last(task: TaskLine, roll: Roll) -> str:
-    """Return what was last heard of a task."""
+def _last(task: TaskLine, reader: Reader, roll: Roll, now: datetime) -> str:
     if roll.gone_node(task) is not None:
         return "node gone"
-    if task.error is None:
-        return task.error_type or task.reason
-    return f"{task.error_type}: {task.error}" if task.error_type else task.error
+    trail = reader.history(task.task_id) if task.state is State.CANCELED else ()
+    return last_heard(task, trail, now)

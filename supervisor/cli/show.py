@@ -14,12 +14,15 @@ from supervisor.cli.living import Progress, live_progress
 from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import cell, clock, columns, plain, size, span, state_text
 from supervisor.cli.waiting import waits_for
+from supervisor.cli.wording import for_good, limits, naming_limit, note, usage, who_canceled
 from supervisor.model.states import Reason, State
 
 if TYPE_CHECKING:
     from supervisor.store import AutopsyRecord, HistoryLine, Reader, TaskView
     from supervisor.store.view import AttemptView
 
+#: Who writes down the end of an attempt that nobody reported.
+SUPERVISOR = "supervisor"
 #: Notes with these beginnings are the way of a stop request: requested, delivered, … gone.
 LADDER = ("cancel_", "fail_", "stop_")
 
@@ -36,7 +39,8 @@ def show(call: Call, task_id: str) -> None:
     task = client.view(full_id(call, task_id))
     reader = client.reader
     attempts = reader.attempts(task.task_id)
-    ladder = _ladder(task, reader.history(task.task_id), attempts)
+    trail = reader.history(task.task_id)
+    ladder = _ladder(task, trail, attempts)
     autopsies = reader.autopsies(task.task_id)
     roll = roll_call(reader)
     waits = waits_for(reader, task, roll)
@@ -55,6 +59,7 @@ def show(call: Call, task_id: str) -> None:
 
     def lines() -> Iterator[str]:
         yield from _task_lines(task, roll)
+        yield from _follow_lines(task, trail, attempts)
         yield from (f"  waits      {plain(why, keep='')}" for why in waits)
         for attempt in attempts:
             yield from _attempt_lines(attempt)
@@ -124,8 +129,6 @@ def _task_lines(task: TaskView, roll: Roll) -> Iterator[str]:
     yield f"{task.task_id}  {state_text(task.state)}  {cell(task.reason)}"
     if task.assigned:
         yield "  assigned, not started yet"
-    if task.quarantined:
-        yield f"  quarantined: it has killed its worker {task.crash_count} times"
     gone = roll.gone_node(task)
     facts = (
         ("node", gone and f"gone (pid {gone.pid}): RUNNING is its last word; {roll.judged}"),
@@ -146,16 +149,28 @@ def _task_lines(task: TaskView, roll: Roll) -> Iterator[str]:
             yield f"  {name:<10} {cell(value, 500)}"
 
 
+def _follow_lines(
+    task: TaskView, trail: Sequence[HistoryLine], attempts: Sequence[AttemptView]
+) -> Iterator[str]:
+    """Say what holds and what follows: limits, who canceled it, how it runs again."""
+    if held := limits(task, attempts):
+        yield f"  limits     {held}"
+    if task.state is State.CANCELED and (who := who_canceled(trail)):
+        yield f"  end        {cell(who, 500)}"
+    if ended := for_good(task):
+        yield f"  {ended[0]}: {ended[1]}"
+
+
 def _attempt_lines(attempt: AttemptView) -> Iterator[str]:
     ended = attempt.outcome or (State.RUNNING if attempt.ended_at is None else "-")
     yield f"attempt {attempt.attempt}  {state_text(ended)}  {cell(attempt.reason)}"
     yield f"  {_when(attempt)}; worker {cell(attempt.worker_id)} (pid {attempt.pid})"
     for name, value in (
         ("verdict", attempt.verdict),
-        ("error", _error(attempt)),
+        ("error", naming_limit(_error(attempt), attempt)),
         ("proof", attempt.proof),
-        ("note", attempt.detail),
-        ("usage", _usage(attempt)),
+        ("note", note(attempt)),
+        ("usage", usage(attempt)),
     ):
         if value:
             yield f"  {name:<10} {cell(value, 500)}"
@@ -179,13 +194,6 @@ def _error(attempt: AttemptView) -> str | None:
     if attempt.error is None:
         return attempt.error_type
     return f"{attempt.error_type}: {attempt.error}" if attempt.error_type else attempt.error
-
-
-def _usage(attempt: AttemptView) -> str:
-    return ", ".join(
-        f"{name} {size(int(value)) if name.endswith('_bytes') else f'{value:g}'}"
-        for name, value in attempt.usage.items()
-    )
 
 
 def _ladder(
@@ -215,7 +223,7 @@ def _last_step(line: HistoryLine, attempts: Sequence[AttemptView]) -> dict[str, 
     if line.to_state is State.SUCCESS:
         return _step(line, "cancel_too_late", line.note)
     ends = [f"{a.error or a.reason} ({a.proof})" for a in attempts if a.attempt == line.attempt]
-    return _step(line, "ended", "".join(ends))
+    return {**_step(line, "ended", "".join(ends)), "by": SUPERVISOR}  # the move bears who asked
 
 
 def _is_over(last: dict[str, Any], line: HistoryLine) -> bool:

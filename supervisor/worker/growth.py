@@ -15,13 +15,18 @@ from supervisor.worker import segments
 
 #: Names told of one look, and how long one may be.
 NAMES_MAX, NAME_MAX = 20, 160
+#: Descriptors of one look whose target is read.
+TARGETS_MAX = 256
 #: One read gives at most this much of the kernel's list: some five hundred segments.
 _SYSTEMV_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """What is new since the last look; `names` holds one line for each, up to a limit."""
+    """What is new since the last look; `names` holds a line for each, up to a limit.
+
+    Descriptors of one target share a line.
+    """
 
     fds: int
     threads: int
@@ -61,7 +66,7 @@ class Growth:
         new_threads = self._threads - threads if len(self._threads) > len(threads) else ()
         new_segments = self._new_segments(prefix)
         names = (
-            *(f"fd {number} → {_target(number)}" for number in new_fds[:NAMES_MAX]),
+            *_grouped([int(number) for number in new_fds]),
             *(f"thread {name}" for name in _names(new_threads)),
             *(f"shared memory {name}" for name in new_segments),
         )
@@ -98,7 +103,31 @@ def _is_open(fd: int) -> bool:
     return True
 
 
-def _target(number: str) -> str:
+def _grouped(numbers: list[int]) -> list[str]:
+    """Name descriptors by their targets: `fd 4 → pipe:[7]`, `12 × /etc/hostname (fd 5, 11–21)`."""
+    by_target: dict[str, list[int]] = {}
+    for number in numbers[:TARGETS_MAX]:
+        by_target.setdefault(_target(number), []).append(number)
+    names = [
+        f"fd {of[0]} → {target}" if len(of) == 1 else f"{len(of)} × {target} (fd {_runs(of)})"
+        for target, of in by_target.items()
+    ]
+    more = len(numbers) - TARGETS_MAX
+    return [*names, f"{more} more descriptors"] if more > 0 else names
+
+
+def _runs(numbers: list[int]) -> str:
+    """Write ascending numbers with their runs drawn together: 5, 11–21."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = runs[-1][0], number
+        else:
+            runs.append((number, number))
+    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
+
+
+def _target(number: int) -> str:
     try:
         return os.readlink(f"/proc/self/fd/{number}")
     except OSError:

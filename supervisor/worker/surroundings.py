@@ -102,12 +102,14 @@ class Surroundings:
         """End all below this process; return what they were, the tracker of resources apart."""
         below = [pid for pid in tree.descendants(self._pid) if tree.is_alive(pid)]
         trackers = [pid for pid in below if segments.is_tracker(pid)]
-        ended = [f"process {pid} ({tree.command(pid)})" for pid in below if pid not in trackers]
+        ended = [
+            f"process {pid} ({tree.command(pid)}), ended" for pid in below if pid not in trackers
+        ]
         killed = tree.kill_descendants(self._pid)
         tree.reap_all()
         if trackers:
             segments.forget_tracker()
-        return ended + ["process that was born meanwhile"] * (killed - len(below))
+        return ended + ["process that was born meanwhile, ended"] * (killed - len(below))
 
     def _reclaim_segments(self, *, leaving: bool) -> None:
         made = segments.made_by(self._prefix)

@@ -27,6 +27,7 @@ from supervisor.clock import SystemClock
 from supervisor.model import outcome
 from supervisor.model.record import Ending, NodeRecord, Owner, Started
 from supervisor.model.retry import RetryPolicy
+from supervisor.model.states import Reason, State
 from supervisor.node.process import own_identity
 from supervisor.settings import Settings
 from supervisor.store import AutopsyRecord, Ledger, open_store
@@ -102,7 +103,14 @@ class Desk:
         finally:
             store.close()
 
-    def end(self, task_id: str, attempt: int, how: outcome.Outcome, log: str | None = None) -> None:
+    def end(
+        self,
+        task_id: str,
+        attempt: int,
+        how: outcome.Outcome,
+        log: str | None = None,
+        policy: RetryPolicy | None = None,
+    ) -> None:
         store = open_store(self.url, create=False)
         try:
             with Ledger(store, self._clock).transaction() as tx:
@@ -110,7 +118,7 @@ class Desk:
                     [
                         Ending(
                             task_id=task_id, attempt=attempt, outcome=how,
-                            policy=RetryPolicy(max_retries=0), ended_at=self._clock.now(),
+                            policy=policy or RetryPolicy(max_retries=0), ended_at=self._clock.now(),
                             log_tail=log, usage={"max_rss_bytes": 2.0**20},
                         )
                     ]
@@ -345,8 +353,45 @@ class TestLooking:
         text = desk.run("show", task_id[:20]).stdout
         assert text.startswith(f"{task_id}  FAILED  raised\n")
         assert "  error      ValueError: no \\x1b[2J luck" in text
-        assert "  usage      max_rss_bytes 1.0 MiB" in text
+        assert "  usage      max_rss 1.0 MiB" in text
         assert "\x1b" not in text
+
+    def test_what_ended_for_good_says_how_it_runs_again(self, desk: Desk) -> None:
+        task_id = desk.submit("export", "--timeout", "60", "--max-retries", "0")
+        timed_out = outcome.killed(State.TIMEOUT, Reason.TIMEOUT, "ran past its time limit")
+        desk.end(task_id, desk.claim("export"), timed_out)
+        again = f"it runs again only by `supervisor rerun {task_id[-8:]} --reason …`"
+        lines = desk.run("show", task_id).stdout.splitlines()
+        assert "  limits     timeout 60 s, soft 54 s, retries 0" in lines
+        assert f"  final: 0 of 0 retries used; {again}" in lines
+        assert "  error      ran past its time limit of 60 s" in lines
+        assert "TIMEOUT (final)" in desk.run("list").stdout
+        desk.ok("rerun", task_id[-8:], "--reason", "again")
+        died = outcome.crashed("was killed by SIGSEGV")
+        policy = RetryPolicy(max_retries=0, max_crashes=1)
+        desk.end(task_id, desk.claim("export"), died, policy=policy)
+        lines = desk.run("show", task_id).stdout.splitlines()
+        assert f"  quarantined: it has killed its worker 1 times; {again}" in lines
+        assert "FAILED (quarantined)" in desk.run("list").stdout
+
+    def test_list_says_what_comes_next(self, desk: Desk) -> None:
+        gone, later = desk.submit("export"), desk.submit("tidy")
+        desk.ok("cancel", gone, "--reason", "wrong month", "--by", "ada")
+        failure = outcome.raised("ValueError", "no luck", "Traceback: …")
+        desk.end(later, desk.claim("tidy"), failure, policy=RetryPolicy(max_retries=1))
+        rows = {line[:37]: line for line in desk.run("list").stdout.splitlines()}
+        assert rows[gone].endswith("  canceled by ada: wrong month")
+        assert re.search(r"PENDING +tidy .*  ValueError: no luck; again in \d+\.\d s$", rows[later])
+        assert "  end        canceled by ada: wrong month\n" in desk.run("show", gone).stdout
+
+    def test_proof_and_note_do_not_say_the_same(self, desk: Desk) -> None:
+        task_id = desk.submit("export")
+        how = outcome.node_lost("its worker and its node are gone", "node n1, worker pid 7")
+        proof = how.proof
+        desk.end(task_id, desk.claim("export"), outcome.node_lost(proof, f"{how.detail}: {proof}"))
+        lines = desk.run("show", task_id).stdout.splitlines()
+        assert f"  proof      {proof}" in lines
+        assert "  note       node n1, worker pid 7" in lines
 
     def test_show_tells_the_result(self, desk: Desk) -> None:
         task_id = desk.submit("export")
@@ -380,8 +425,10 @@ class TestLooking:
             "attempt 1  FAILED  forced",
             "  stop request",
             f"    {at}  fail_requested  bob  stuck",
+            heads[3],
             "attempt 2  SUCCESS  returned",
         ]
+        assert heads[3].endswith("Z  ended  supervisor  forced (reported)")  # bob only asked
 
     def test_what_was_lost_with_its_node_ran_at_most_so_long(self, desk: Desk) -> None:
         task_id = desk.submit("export")

@@ -48,17 +48,16 @@ def test_descriptors(node: NodeUnderTest) -> None:
     before = counted(node, "fd")
     view = node.run("opens", n=3)
     assert usage(node, view) == {"leaked_fds": 3}
-    assert re.fullmatch(
-        r"left behind: fd \d+ → /etc/hostname, fd \d+ → /etc/hostname, fd \d+ → /etc/hostname",
-        told(node, view),
-    ), told(node, view)
+    assert re.fullmatch(r"left behind: 3 × /etc/hostname \(fd [\d, –]+\)", told(node, view)), told(
+        node, view
+    )
     assert counted(node, "fd") == before + 3
     noticed = node.events("growth.noticed")[-1]
     assert (noticed["task_id"], noticed["fds"], noticed["threads"]) == (view.task_id, 3, 0)
     assert node.app.history(view.task_id)[-1].note == told(node, view)
     shown = node.cli("show", view.task_id).stdout
     assert "leaked_fds 3" in shown
-    assert "→ /etc/hostname" in shown
+    assert "3 × /etc/hostname (fd " in shown
     assert usage(node, node.run("tidy", s=0.06)) == {}
 
 
@@ -72,7 +71,7 @@ def test_children_are_ended_and_named(node: NodeUnderTest) -> None:
     before = counted(node, "child")
     view = node.run("spawns")
     assert usage(node, view)["killed_children"] == 1
-    assert re.search(r"process \d+ \(sleep\)", told(node, view)), told(node, view)
+    assert re.search(r"process \d+ \(sleep\), ended", told(node, view)), told(node, view)
     assert counted(node, "child") == before + 1
 
 

@@ -1,0 +1,114 @@
+"""Sentences of `show` and `list`: the limits that hold, how it ended for good, and what comes next.
+
+Invariant: a limit is only named as the store has it; what only the node that runs a type knows (its
+retries, until some were used) is not guessed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from supervisor.cli.ids import END_DIGITS
+from supervisor.cli.text import ago, size, span
+from supervisor.model.states import Reason, State
+
+if TYPE_CHECKING:
+    from supervisor.store import HistoryLine, TaskLine, TaskView
+    from supervisor.store.view import AttemptView
+
+#: States that a task only reads when it has ended for good, until a person reruns it.
+FINAL = frozenset({State.FAILED, State.TIMEOUT})
+
+
+def last_heard(task: TaskLine, trail: Sequence[HistoryLine], now: datetime) -> str:
+    """Return what was last heard of a task; `trail` is only asked of one that was canceled."""
+    if task.state is State.CANCELED:
+        return who_canceled(trail) or task.reason
+    error = task.error or ""
+    if task.error_type:
+        error = f"{task.error_type}: {error}" if error else task.error_type
+    if task.state is State.PENDING and error and task.run_after > now:
+        return f"{error}; again {ago(task.run_after, now)}"
+    return error or task.reason
+
+
+def who_canceled(trail: Sequence[HistoryLine]) -> str | None:
+    """Say who canceled a task, and why."""
+    for line in reversed(trail):
+        if line.to_state is State.CANCELED:
+            return f"canceled by {line.operator}: {line.note or line.reason}"
+    return None
+
+
+def ending_mark(task: TaskLine) -> str:
+    """Return what stands behind the state of a task that only a person runs again."""
+    if task.state not in FINAL:
+        return ""
+    return " (quarantined)" if task.quarantined else " (final)"
+
+
+def for_good(task: TaskView) -> tuple[str, str] | None:
+    """Say why a task ended for good and how it runs again."""
+    if task.state not in FINAL:
+        return None
+    again = f"it runs again only by `supervisor rerun {task.task_id[-END_DIGITS - 2 :]} --reason …`"
+    if task.quarantined:
+        return "quarantined", f"it has killed its worker {task.crash_count} times; {again}"
+    if task.reason == Reason.FORCED:
+        return "final", f"a person ended it; {again}"
+    most = "" if task.max_retries is None else f" of {task.max_retries}"
+    return "final", f"{task.retry_count}{most} retries used; {again}"
+
+
+def limits(task: TaskView, attempts: Sequence[AttemptView]) -> str:
+    """Name the limits in force: of the latest attempt that started, else of the spec."""
+    hard, soft = task.timeout, task.soft_timeout
+    held = next((one for one in reversed(attempts) if one.timeout is not None), None)
+    if held is not None:
+        hard = held.timeout
+        soft = math.inf if held.soft_timeout is None else held.soft_timeout
+    told = []
+    if hard is not None:
+        told.append(f"timeout {hard:g} s")
+    if soft is not None:
+        told.append(f"soft {soft:g} s" if math.isfinite(soft) else "no soft one")
+    if task.max_retries is not None:
+        told.append(f"retries {task.max_retries}")
+    return ", ".join(told)
+
+
+def naming_limit(text: str | None, attempt: AttemptView) -> str | None:
+    """Put the number to a sentence that speaks of the attempt's time limit."""
+    if text is None:
+        return None
+    for words, limit in (
+        ("its soft time limit", attempt.soft_timeout),
+        ("its time limit", attempt.timeout),
+    ):
+        if limit is not None:
+            text = text.replace(words, f"{words} of {limit:g} s", 1)
+    return text
+
+
+def note(attempt: AttemptView) -> str | None:
+    """Return the remark on an attempt without the proof, which has a line of its own."""
+    detail = attempt.detail
+    if detail is None or not attempt.proof:
+        return naming_limit(detail, attempt)
+    return naming_limit(detail.removesuffix(f": {attempt.proof}"), attempt)
+
+
+def usage(attempt: AttemptView) -> str:
+    """Return what an attempt used, each number in the unit people read."""
+    return ", ".join(_used(name, value) for name, value in attempt.usage.items())
+
+
+def _used(name: str, value: float) -> str:
+    if name.endswith("_bytes"):
+        return f"{name.removesuffix('_bytes')} {size(int(value))}"
+    if name.endswith("_s"):
+        return f"{name.removesuffix('_s')} {span(value)}"
+    return f"{name} {value:g}"

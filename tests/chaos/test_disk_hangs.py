@@ -7,6 +7,7 @@ here may read the store meanwhile: a reader would wait as well.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -63,7 +64,7 @@ class Disk:
             yield
         finally:
             run("fsfreeze", "--unfreeze", str(self.place))
-            guard.kill()
+            os.killpg(guard.pid, signal.SIGKILL)  # its sleep as well
             guard.wait()
 
     def unmount(self) -> None:

@@ -1,4 +1,4 @@
-"""Two things at the same moment, many times: one ending each, and the one that is true (case B01).
+"""Two things at the same moment, many times: one ending each, and the one that is true.
 
 A body returns while its limit strikes, while it is canceled, or while its worker is killed. Which
 comes first is up to the machine; that exactly one of the two counts is not.

@@ -5,6 +5,7 @@ Secret: the layout. Pure: sections in, text out; nothing here collects or decide
 
 from __future__ import annotations
 
+import logging
 import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from autopsy.bundle import Heading, SectionEntry
 from autopsy.cause import meaning
 from autopsy.section import Payload, Section, Status
+from autopsy.told import told
 
 _MAX_THREADS = 60
 _MAX_ROWS = 100
@@ -23,10 +25,11 @@ def render(heading: Heading, sections: Sequence[Section]) -> str:
     by_name = {section.name: section.payload for section in sections}
     parts = [
         _verdict(heading, by_name.get("process") or {}),
+        told(by_name.get("facts") or {}),
         _process(by_name.get("process") or {}),
         _stacks(by_name.get("stacks") or {}),
         _logs(by_name.get("logs") or {}),
-        _output(by_name.get("output") or {}),
+        _output(by_name.get("output") or {}, by_name.get("logs") or {}),
         _sockets(by_name.get("sockets") or {}),
         _descriptors(by_name.get("fds") or {}),
         _children(by_name.get("children") or {}),
@@ -115,14 +118,39 @@ def _logs(payload: Payload) -> Iterator[str]:
     yield from _title(f"Last {len(records)} log records")
     for one in records:
         at = datetime.fromtimestamp(one["created"], UTC).isoformat(timespec="milliseconds")
-        yield f"{at} {one['level']:>2} {one['logger']}: {one['text']}"
+        yield f"{at} {logging.getLevelName(one['level'])} {one['logger']}: {one['text']}"
 
 
-def _output(payload: Payload) -> Iterator[str]:
-    text = payload.get("text") or ""
-    if text:
-        yield from _title("End of its output")
-        yield from text.splitlines()[-_MAX_ROWS:]
+def _output(payload: Payload, logs: Payload) -> Iterator[str]:
+    lines = (payload.get("text") or "").splitlines()
+    rest = _without_records(lines, logs.get("records") or [])
+    if rest:
+        told = "" if len(rest) == len(lines) else ", but for the log records above"
+        yield from _title(f"End of its output{told}")
+        yield from rest[-_MAX_ROWS:]
+
+
+def _without_records(lines: Sequence[str], records: Sequence[Payload]) -> list[str]:
+    """Leave out the lines that show a log record: it was written to the ring and the output."""
+    unseen = [(one, one["text"].splitlines() or [""]) for one in records]
+    rest, at = [], 0
+    while at < len(lines):
+        found = next((one for one in unseen if _shows(lines[at : at + len(one[1])], *one)), None)
+        if found is None:
+            rest.append(lines[at])
+            at += 1
+        else:
+            unseen.remove(found)
+            at += len(found[1])
+    return rest
+
+
+def _shows(lines: Sequence[str], record: Payload, text: Sequence[str]) -> bool:
+    """Say whether lines are a record: its text, behind its level or logger."""
+    if not lines[0].endswith(text[0]) or list(lines[1:]) != list(text[1:]):
+        return False
+    before = lines[0].removesuffix(text[0])
+    return logging.getLevelName(record["level"]) in before or record["logger"] in before
 
 
 def _sockets(payload: Payload) -> Iterator[str]:

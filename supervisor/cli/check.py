@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from supervisor.cli.appname import app_name
 from supervisor.cli.call import Call, command
 from supervisor.cli.group import EXIT_REFUSED, EXIT_USAGE
 from supervisor.cli.text import plain
@@ -44,7 +45,7 @@ class Finding:
 
 
 @command(example="supervisor check shop.tasks:app --grace 180")
-@click.argument("app", metavar="[MODULE:app]", required=False)
+@click.argument("app", metavar="[MODULE[:app]]", required=False, callback=app_name)
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from supervisor.cli.appname import app_name
 from supervisor.cli.call import Call, command, os_user
 from supervisor.errors import ConfigError, InvalidSpec, Problem, SupervisorError
 from supervisor.model.spec import NO_SOFT_TIMEOUT, TaskSpec, parse_spec, shorten
@@ -63,7 +64,13 @@ class SoftLimit(click.ParamType[float]):
 @click.option("tags", "--tag", multiple=True, help="A tag; may be repeated.")
 @click.option("--task-id", help="An id of your own: task_ and 32 hex digits.")
 @click.option("--by", help="Who submits. [default: your user name]")
-@click.option("app", "--app", metavar="MODULE:app", help="Check types and params against it.")
+@click.option(
+    "app",
+    "--app",
+    metavar="MODULE[:app]",
+    callback=app_name,
+    help="Check types and params against it.",
+)
 def submit(call: Call, what: str, app: str | None, **given: Any) -> None:
     """Submit one task, or a file of them.
 

@@ -29,7 +29,12 @@ class Leaving:
         floor = self._floor
         if floor.stopping is None:
             floor.stopping = Stopping(since=now, why=why)
-            emit("node.stopping", reason=why)
+            attempts = (one for slot in floor.slots.values() for one in slot.attempts.values())
+            running = sum(one.started_at is not None for one in attempts)
+            emit(
+                "node.stopping",
+                reason=why, running=running, grace_s=floor.settings.drain_grace,
+            )  # fmt: skip
             return
         floor.stopping.hurry += 1
 

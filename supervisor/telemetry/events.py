@@ -41,7 +41,10 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 _I, "node.started", "A node is up and takes tasks.",
                 "node_id", "node_name", "pid", "store", "workers",
             ),
-            _event(_I, "node.stopping", "A node takes no more tasks and drains.", "reason"),
+            _event(
+                _I, "node.stopping", "A node takes no more tasks and drains.",
+                "reason", "running", "grace_s",
+            ),
             _event(_I, "node.stopped", "A node has stopped.", "duration_s", "left_behind"),
             _event(
                 _W, "bell.refused", "No address for the wake socket; new work is found by polling.",

@@ -71,16 +71,23 @@ class Call:
 
 
 def command(
-    name: str | None = None, *, example: str, group: click.Group | None = None
+    name: str | None = None,
+    *,
+    example: str,
+    group: click.Group | None = None,
+    own_store: bool = False,
 ) -> Callable[[F], click.Command]:
     """Make a function a command with the shared flags; its first parameter is the Call.
 
     Returning an int sets the exit code. The docstring is the help, the example its last lines.
+    With `own_store` it takes no --store and --config, which it would have to ignore.
     """
 
     def wrap(function: F) -> click.Command:
         @functools.wraps(function)
-        def run(*, as_json: bool, store: str | None, config: str | None, **rest: Any) -> Any:
+        def run(
+            *, as_json: bool, store: str | None = None, config: str | None = None, **rest: Any
+        ) -> Any:
             settings = rest.pop("setting_flags", {})
             call = Call(as_json=as_json, flags={"store": store, **settings}, config=config)
             try:
@@ -91,16 +98,23 @@ def command(
         prose = inspect.cleandoc(function.__doc__ or "")
         body = f"{prose}\n\n\b\nExample:\n  {example}"
         made = (group or click).command(name, help=body, short_help=prose.split("\n")[0])(run)
-        made.params += [
-            click.Option(["--store"], metavar="URL", help="Store, if not the configured one."),
-            click.Option(
-                ["--config"], metavar="FILE", help="TOML file with [supervisor] and its tables."
-            ),
-            click.Option(["as_json", "--json"], is_flag=True, help="Answer in JSON."),
-        ]
+        made.params += [*([] if own_store else _places()), _as_json()]
         return made
 
     return wrap
+
+
+def _places() -> list[click.Parameter]:
+    return [
+        click.Option(["--store"], metavar="URL", help="Store, if not the configured one."),
+        click.Option(
+            ["--config"], metavar="FILE", help="TOML file with [supervisor] and its tables."
+        ),
+    ]
+
+
+def _as_json() -> click.Parameter:
+    return click.Option(["as_json", "--json"], is_flag=True, help="Answer in JSON.")
 
 
 def signed(default: str | None = None) -> Callable[[F], F]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from supervisor.cli.call import Call, command
-from supervisor.cli.flags import with_setting_flags
+from supervisor.cli.flags import with_flags_of
 
 
-@with_setting_flags
-@command(example="supervisor demo --for 20 --json")
+@with_flags_of("workers", "spawn", "metrics_listen")
+@command(example="supervisor demo --for 20 --json", own_store=True)
 @click.option(
     "for_s",
     "--for",
@@ -20,8 +20,8 @@ from supervisor.cli.flags import with_setting_flags
 def demo(call: Call, for_s: float | None) -> int:
     """Show it at work: healthy, flaky, slow, deadlocked, leaking and blocked tasks.
 
-    Everything lives in a temporary directory. With --for and --json it prints one summary and
-    exits 0 only if no process is left behind.
+    Everything lives in a temporary directory, with settings of its own. With --for and --json it
+    prints one summary and exits 0 only if no process is left behind.
     """
     from supervisor.demo import run_demo
 

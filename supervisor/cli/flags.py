@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
-from supervisor.settings import table
+from supervisor.settings import Setting, table
 
 #: Shared by every command already.
 _ELSEWHERE = frozenset({"store"})
@@ -15,7 +15,16 @@ _ELSEWHERE = frozenset({"store"})
 
 def with_setting_flags(command: click.Command) -> click.Command:
     """Add one flag for each setting; what was given arrives as `setting_flags`."""
-    names = [setting.name for setting in table() if setting.name not in _ELSEWHERE]
+    return _with_flags(command, [one for one in table() if one.name not in _ELSEWHERE])
+
+
+def with_flags_of(*names: str) -> Callable[[click.Command], click.Command]:
+    """Add the flags of these settings only."""
+    return lambda command: _with_flags(command, [one for one in table() if one.name in names])
+
+
+def _with_flags(command: click.Command, settings: Sequence[Setting]) -> click.Command:
+    names = [setting.name for setting in settings]
     inner: Callable[..., Any] = command.callback or (lambda: None)
 
     def gather(**given: Any) -> Any:
@@ -29,7 +38,6 @@ def with_setting_flags(command: click.Command) -> click.Command:
             metavar="VALUE",
             help=f"{setting.prose} [default: {setting.default_text}]",
         )
-        for setting in table()
-        if setting.name not in _ELSEWHERE
+        for setting in settings
     ]
     return command

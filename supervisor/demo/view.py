@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.live import Live
 from rich.padding import Padding
@@ -21,14 +22,15 @@ from rich.table import Table
 from rich.text import Text
 
 from supervisor.demo import words
-from supervisor.demo.cast import CAST
+from supervisor.demo.cast import CAST, Part
 from supervisor.demo.scene import Ending, Scene
 from supervisor.demo.stage import Stage
 from supervisor.model.states import State
 from supervisor.store import AutopsyRecord
 
-#: Below this width there is no room for what each part is to show.
-WIDE = 110
+#: What happened needs this much room before what each part is to show gets any.
+STORY_WIDTH = 45
+GAP = 2
 #: Lines of evidence for each autopsy in the summary.
 DETAILS = 3
 INDENT = 15
@@ -124,7 +126,8 @@ class LivePage(LinePage):
         room = height - len(top) - len(CAST) - 4  # heads, empty line, folder of the bundles
         details = room // max(1, len(scene.autopsies)) - 1
         rest = findings(scene, details, short=True) if details >= 0 else ()
-        self._live.update(Group(*top, parts(scene, width), *rest), refresh=True)
+        table = parts(scene, width, short=True)
+        self._live.update(Group(*top, table, *rest), refresh=True)
 
 
 def page_for(*, as_json: bool, stage: Stage, for_s: float | None) -> Page:
@@ -147,25 +150,37 @@ def header(stage: Stage, scene: Scene, for_s: float | None) -> Iterator[Text]:
     yield Text()
 
 
-def parts(scene: Scene, width: int) -> Table:
-    """Return one line for each part: what it is, how it stands, what happened."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("TASK", no_wrap=True)
-    table.add_column("STATE", no_wrap=True)
-    if width >= WIDE:
+def parts(scene: Scene, width: int, *, short: bool) -> Table:
+    """Return what each part is, how it stands and what happened; if `short`, in one line each.
+
+    Only the last column gives way, to the next line or cut; what it is to show goes first.
+    """
+    rows = [(Text(_title(part)), _states(scene, part.name), Text(part.shows)) for part in CAST]
+    title, state, shows = (max(map(cell_len, column)) + GAP for column in _plain(rows))
+    wide = width - title - state - shows >= STORY_WIDTH
+    room = width - title - state - (shows if wide else 0)
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("TASK", no_wrap=True, min_width=title - GAP)
+    table.add_column("STATE", no_wrap=True, min_width=state - GAP)
+    if wide:
         table.add_column("WHAT IT SHOWS", no_wrap=True, style="dim")
-    table.add_column("WHAT HAPPENED", no_wrap=True, overflow="ellipsis")
-    for part in CAST:
-        lines = scene.of_part[part.name]
-        name = part.name if part.tasks == 1 else f"{part.name} x{part.tasks}"
-        cells: list[Text | str] = [
-            name,
-            _states(scene, part.name),
-            part.shows,
-            words.happened(scene, lines),
-        ]
-        table.add_row(*(cells if width >= WIDE else [*cells[:2], cells[3]]))
+    table.add_column("WHAT HAPPENED", overflow="fold")
+    for part, cells in zip(CAST, rows, strict=True):
+        story = Text(words.happened(scene, scene.of_part[part.name]))
+        if short:
+            story.truncate(max(1, room), overflow="ellipsis")
+        table.add_row(*cells[: 3 if wide else 2], story)
     return table
+
+
+def _title(part: Part) -> str:
+    return part.name if part.tasks == 1 else f"{part.name} x{part.tasks}"
+
+
+def _plain(rows: Sequence[Sequence[Text]]) -> Iterator[list[str]]:
+    heads = ("TASK", "STATE", "WHAT IT SHOWS")
+    for head, column in zip(heads, zip(*rows, strict=True), strict=True):
+        yield [head, *(cell.plain for cell in column)]
 
 
 def _states(scene: Scene, name: str) -> Text:
@@ -182,12 +197,13 @@ def findings(scene: Scene, details: int, *, short: bool) -> Iterator[Text | Padd
     if not scene.autopsies:
         return
     yield Text()
-    head = f"{'AUTOPSY':<13}  {'VERDICT':<8}  DIAGNOSIS, from evidence taken before it was killed"
+    wide = max(len("VERDICT"), *(len(one.verdict or "") for one in scene.autopsies))
+    head = f"{'AUTOPSY':<13}  {'VERDICT':<{wide}}  DIAGNOSIS, from evidence taken before a kill"
     yield _line(head, "bold")
     for one in scene.autopsies:
         yield Text.assemble(
             f"{words.part_name(scene, one):<13}  ",
-            f"{one.verdict or '':<8}  ",
+            f"{one.verdict or '':<{wide}}  ",
             (words.diagnosis(one), "bold magenta"),
             (f"  found in {one.ms / 1000:.1f} s", "dim"),
         )
@@ -206,10 +222,10 @@ def _line(text: str, style: str) -> Text:
 def epilogue(ending: Ending, width: int) -> Iterator[Any]:
     """Return the summary for people."""
     scene = ending.scene
-    yield parts(scene, width)
+    yield parts(scene, width, short=False)
     yield from findings(scene, DETAILS, short=False)
     if scene.autopsies:
-        yield Text(f"read it  autopsy show {scene.autopsies[0].path}", overflow="fold")
+        yield Text(f"read it  autopsy show {words.most_telling(scene).path}", overflow="fold")
     yield Text()
     yield Text(f"{words.totals(scene)}; {ending.duration_s:.0f} s in all")
     for surprise in words.surprises(scene):

@@ -60,6 +60,17 @@ def part_name(scene: Scene, autopsy: AutopsyRecord) -> str:
     return "worker"
 
 
+def most_telling(scene: Scene) -> AutopsyRecord:
+    """Return the autopsy to read first: of a part that wants one, a deadlock before all others."""
+    wanted = {part.name: part.diagnoses for part in CAST if part.diagnoses}
+
+    def rank(one: AutopsyRecord) -> tuple[bool, bool]:
+        as_designed = one.diagnosis in wanted.get(part_name(scene, one), ())
+        return not (one.diagnosis or "").startswith("deadlock."), not as_designed
+
+    return min(scene.autopsies, key=rank)
+
+
 def diagnosis(autopsy: AutopsyRecord) -> str:
     """Return the first diagnosis with its confidence."""
     causes = _causes(autopsy)

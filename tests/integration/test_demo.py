@@ -45,7 +45,7 @@ def run_demo(*arguments: str, scratch: Path) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.timeout(120)
 def test_all_ends_as_designed_and_nothing_is_left_behind(scratch: Path) -> None:
-    done = run_demo("--for", str(BUSY_HOST_S), "--json", "--node-name", "demo", scratch=scratch)
+    done = run_demo("--for", str(BUSY_HOST_S), "--json", "--spawn", "zygote", scratch=scratch)
     assert done.stderr == ""
     summary = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1
@@ -78,9 +78,17 @@ def test_a_demo_cut_short_leaves_nothing(scratch: Path) -> None:
 
 
 def test_a_wrong_setting_is_refused_before_anything_is_made(scratch: Path) -> None:
-    done = run_demo("--for", "2", "--lease", "3", scratch=scratch)
+    done = run_demo("--for", "2", "--workers", "0", scratch=scratch)
     assert done.returncode == 2
-    assert "lease" in done.stderr
+    assert "workers" in done.stderr
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("flag", ["--store", "--config", "--lease"])
+def test_what_a_demo_would_ignore_is_refused(scratch: Path, flag: str) -> None:
+    done = run_demo("--for", "2", flag, "3", scratch=scratch)
+    assert done.returncode == 2
+    assert f"No such option '{flag}'" in done.stderr
     assert list(scratch.iterdir()) == []
 
 

@@ -6,6 +6,7 @@ counter a SIGKILL is no OOM kill, and who sent a signal is not known unless it w
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ _LIMITS: Mapping[int, str] = MappingProxyType(
         signal.SIGXFSZ: "it wrote a file beyond RLIMIT_FSIZE",
     }
 )
+#: Frames of the machinery around the body. Source: faulthandler's own format.
+_OWN_FRAME = re.compile(r'  File ".*/supervisor/worker/\w+\.py", line \d+ in ')
+_BODY_FRAME = re.compile(r'  File ".*/supervisor/worker/body\.py", line \d+ in ')
 #: Exit codes that a worker gives itself.
 _OWN_CODES: Mapping[int, str] = MappingProxyType(
     {
@@ -58,10 +62,14 @@ class ExitStatus:
 
 @dataclass(frozen=True, slots=True)
 class OomEvidence:
-    """What the counters of OOM kills say of a death: `killed` only if one rose for it."""
+    """What the counters of OOM kills say of a death: `killed` only if one rose for it.
+
+    `text` is short, for everybody who reads the error; `source` says exactly what was read.
+    """
 
     killed: bool
     text: str
+    source: str
 
 
 def signal_name(number: int) -> str:
@@ -96,6 +104,23 @@ def _cause_of_signal(number: int, text: str, oom: OomEvidence | None) -> tuple[R
     if number == signal.SIGKILL and oom is not None:
         if oom.killed:
             return Reason.OOM_KILLED, f"{text} by the kernel's OOM killer: {oom.text}"
-        text = f"{text} that the node did not send, sender unknown; {oom.text}"
-        return Reason.KILLED_BY_SIGNAL, text
-    return Reason.KILLED_BY_SIGNAL, f"{text} that the node did not send, sender unknown"
+        return Reason.KILLED_BY_SIGNAL, f"{text}, not by the node; {oom.text}"
+    return Reason.KILLED_BY_SIGNAL, f"{text}, not by the node"
+
+
+def without_plumbing(dump: str) -> str:
+    """Leave the worker's own frames out of what faulthandler wrote: a reader looks for the body's.
+
+    A stack ends at the call of the body; a thread that has only our own frames is left out.
+    """
+    blocks = [block.split("\n") for block in dump.split("\n\n")]
+    kept = [own for block in blocks if (own := _without_own_frames(block))]
+    return "\n\n".join("\n".join(block) for block in kept)
+
+
+def _without_own_frames(block: list[str]) -> list[str]:
+    frames = [line for line in block if line.startswith("  File ")]
+    if block[0].startswith("Thread ") and frames and all(map(_OWN_FRAME.match, frames)):
+        return []
+    body = next((at for at, line in enumerate(block) if _BODY_FRAME.match(line)), len(block))
+    return block[:body] + [line for line in block[body:] if not line.startswith("  ")]

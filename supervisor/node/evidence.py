@@ -7,12 +7,14 @@ words) is cheap, and still too dear for each of a thousand crashes.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from supervisor.model.health import Signs, Verdict
 from supervisor.model.outcome import Outcome
 from supervisor.node.floor import Attempt, Floor, Slot
-from supervisor.node.port import Facts
+from supervisor.node.port import Exited, Facts
+from supervisor.worker.vitals import Reading
 
 #: Crashes of a type within this time of one that got a bundle get none.
 CRASH_BUNDLE_EVERY_S = 10.0
@@ -25,7 +27,7 @@ class Remains:
         self._floor = floor
         self._last: dict[str, float] = {}
 
-    def examine(self, slot: Slot, attempt: Attempt, outcome: Outcome, peak_bytes: int) -> None:
+    def examine(self, slot: Slot, attempt: Attempt, outcome: Outcome, exit: Exited) -> None:
         """Keep what outlives the process, unless a crash of this type has just been kept."""
         now, kind = self._floor.clock.mono(), attempt.claim.type
         if now - self._last.get(kind, float("-inf")) < CRASH_BUNDLE_EVERY_S:
@@ -36,11 +38,30 @@ class Remains:
             "why": outcome.error,
             "verdict": str(outcome.reason),
             "name": f"{attempt.name}-crash",
-            "max_rss_bytes": peak_bytes,
+            "max_rss_bytes": exit.max_rss_bytes,
+            "exit": exit.how,
+            "exit_detail": outcome.detail,
             "last_words": outcome.traceback,
         }
+        if seen := last_progress(exit.last, attempt):
+            values["progress"] = {
+                "done": seen["progress_done"],
+                "total": seen.get("progress_total"),
+            }
         budget_s = self._floor.settings.autopsy_budget
         self._floor.pool.capture(slot.worker_id, Facts(values), budget_s, remains=True)
+
+
+def last_progress(last: Reading, attempt: Attempt) -> dict[str, float]:
+    """Return how far an attempt says it came, as its usage has it; empty if it never said.
+
+    Shapes: progress_done, and progress_total if that was told.
+    """
+    done, total = last.progress_done, last.progress_total
+    if last.last_seq != attempt.seq or not last.progress_changes or not math.isfinite(done):
+        return {}
+    seen = {"progress_done": done}
+    return seen | {"progress_total": total} if math.isfinite(total) and total else seen
 
 
 def suspect_facts(

@@ -10,13 +10,13 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor.model import outcome as ended
-from supervisor.model.crash import cause_of_death, is_native
+from supervisor.model.crash import cause_of_death, is_native, without_plumbing
 from supervisor.model.health import Code
 from supervisor.model.outcome import Outcome
 from supervisor.model.states import Reason, State
 from supervisor.model.termination import Phase
 from supervisor.node import port
-from supervisor.node.evidence import Remains
+from supervisor.node.evidence import Remains, last_progress
 from supervisor.node.floor import NS_PER_S, Attempt, Floor, Slot
 from supervisor.node.port import Note
 from supervisor.telemetry.events import emit
@@ -180,11 +180,14 @@ class Listening:
                 continue
             dead.append(attempt)
             floor.begin(attempt, exit.last.started_ns, exit.last.output_start)
-            usage = {"max_rss_bytes": float(exit.max_rss_bytes)}
+            usage = {
+                "max_rss_bytes": float(exit.max_rss_bytes),
+                **last_progress(exit.last, attempt),
+            }
             outcome = self._outcome_of_death(slot, attempt, exit)
             if outcome.crashed:
                 floor.metrics.inc("crashes_total", reason=outcome.reason)
-                self._remains.examine(slot, attempt, outcome, exit.max_rss_bytes)
+                self._remains.examine(slot, attempt, outcome, exit)
             floor.end(slot, attempt, outcome, usage=usage)
         del floor.slots[slot.worker_id]
         floor.pool.forget(slot.worker_id)
@@ -212,7 +215,8 @@ class Listening:
         if (told_to_go and not native) or exit.garbled:
             return ended.crashed(f"the worker was ended by the node: {exit.how}{phases}")
         reason, how = cause_of_death(exit.status, exit.oom)
-        return ended.crashed(how, reason, traceback=exit.dump or None)
+        outcome = ended.crashed(how, reason, traceback=without_plumbing(exit.dump) or None)
+        return ended.remarked(outcome, exit.oom.source) if exit.oom is not None else outcome
 
     def captured(self, slot: Slot | None, captured: port.Captured) -> None:
         """An autopsy is over."""

@@ -19,6 +19,7 @@ RECENT_S = 5.0
 #: More at once are as good as many.
 _RISES_KEPT = 1000
 _OOM_KILL = "oom_kill"
+_COUNTER = "the OOM killer's counter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +68,20 @@ class OomWatch:
         """Say what the counters know of a SIGKILL that was seen now."""
         self.look(now)
         if self._group is not None and not self._problem:
-            what = f"{_OOM_KILL} of control group {self._group.name}"
+            source = f"{_OOM_KILL} of control group {self._group.name} is {self._last}"
             if not self._rises:
-                return OomEvidence(killed=False, text=f"{what} did not rise")
+                return OomEvidence(killed=False, text=f"{_COUNTER} did not rise", source=source)
             self._rises.popleft()
-            return OomEvidence(killed=True, text=f"{what} rose to {self._last}")
+            return OomEvidence(killed=True, text=f"{_COUNTER} rose", source=source)
         before, (self._host_last, host_problem) = self._host_last, _try(self._host)
-        text = f"{_OOM_KILL} of its control group could not be read ({self._problem})"
+        source = f"{_OOM_KILL} of its control group could not be read ({self._problem})"
+        text = f"{_COUNTER} could not be read"
         if host_problem or before is None or self._host_last is None:
-            return OomEvidence(killed=False, text=text)
-        if self._host_last == before:
-            return OomEvidence(killed=False, text=f"{text}, that of the host did not rise")
-        hint = "that of the host rose since the last such death: perhaps it was this one"
-        return OomEvidence(killed=False, text=f"{text}, {hint}")
+            return OomEvidence(killed=False, text=text, source=source)
+        hint = "that of the host did not rise"
+        if self._host_last != before:
+            hint = "that of the host rose since the last such death: perhaps it was this one"
+        return OomEvidence(killed=False, text=f"{text}, {hint}", source=source)
 
 
 def _try(counter: _Counter) -> tuple[int | None, str]:

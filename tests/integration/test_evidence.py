@@ -29,13 +29,22 @@ def bundle_of(node: NodeUnderTest, handle: Handle) -> Bundle:
     return node.bundle(handle.task_id)
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec"), [("hangs", {"timeout": 1.5, "soft_timeout": 1}), ("is_killed", {})]
-)
+@pytest.fixture(scope="module")
+def killed(node: NodeUnderTest) -> Handle:
+    """A task that was killed; the next one of its type would get no bundle so soon."""
+    return after_others(node, "is_killed")[0]
+
+
+@pytest.fixture(scope="module")
+def hung(node: NodeUnderTest) -> Handle:
+    return after_others(node, "hangs", timeout=1.5, soft_timeout=1)[0]
+
+
+@pytest.mark.parametrize("ended", ["hung", "killed"])
 def test_a_bundle_tells_only_of_its_own_attempt(
-    node: NodeUnderTest, kind: str, spec: dict[str, Any]
+    node: NodeUnderTest, request: pytest.FixtureRequest, ended: str
 ) -> None:
-    handle, _ = after_others(node, kind, **spec)
+    handle: Handle = request.getfixturevalue(ended)
     sections = bundle_of(node, handle).sections
     logged = [(record["logger"], record["text"]) for record in sections["logs"]["records"]]
     assert logged == [("talk", "mine was logged")]
@@ -56,3 +65,15 @@ def test_evidence_that_is_asked_for_tells_only_of_its_own_attempt(node: NodeUnde
     node.app.cancel([handle.task_id], by="anna", reason="seen")
     assert not [secret for secret in SECRETS if secret in report]
     assert "mine was printed" in report
+
+
+def test_a_killed_attempt_says_how_far_it_came(node: NodeUnderTest, killed: Handle) -> None:
+    (attempt,) = node.attempts(killed.task_id)
+    assert (attempt.usage["progress_done"], attempt.usage["progress_total"]) == (46, 300)
+    facts = bundle_of(node, killed).sections["facts"]
+    assert facts["progress"] == {"done": 46, "total": 300}
+    assert facts["exit"] == "killed by signal 9 (SIGKILL)"
+    assert facts["exit_detail"] == attempt.detail
+    report = bundle_of(node, killed).report
+    assert "progress 46 of 300 when last seen" in report
+    assert "what the probes had seen (" in report

@@ -60,9 +60,13 @@ def test_oom_kill_of_a_worker(group: Path, start_node: Start) -> None:
     (attempt,) = node.attempts(view.task_id)
     assert (view.state, view.reason, view.crash_count) == (State.FAILED, "oom_killed", 1)
     assert attempt.error is not None
-    begin = "the worker was killed by signal 9 (SIGKILL) by the kernel's OOM killer: oom_kill of "
-    assert attempt.error.startswith(begin), attempt.error
-    assert attempt.error.endswith(" rose to 1")
+    assert attempt.error == (
+        "the worker was killed by signal 9 (SIGKILL) by the kernel's OOM killer: "
+        "the OOM killer's counter rose"
+    )
+    assert attempt.detail is not None
+    assert attempt.detail.startswith("oom_kill of control group "), attempt.detail
+    assert attempt.detail.endswith(" is 1")
     assert attempt.usage["max_rss_bytes"] > LIMIT_BYTES / 3
     assert node.running, "the node is not the victim"
 
@@ -117,18 +121,27 @@ def _again(tmp_path: Path, version: int, kills: int, host: int = 0) -> None:
     _files(tmp_path, version, kills, host)
 
 
-ROSE = OomEvidence(killed=True, text="oom_kill of control group /jobs/a rose to 5")
-STILL = OomEvidence(killed=False, text="oom_kill of control group /jobs/a did not rise")
+COUNTER = "the OOM killer's counter"
+
+
+def rose(count: int) -> OomEvidence:
+    source = f"oom_kill of control group /jobs/a is {count}"
+    return OomEvidence(killed=True, text=f"{COUNTER} rose", source=source)
+
+
+def still(count: int) -> OomEvidence:
+    source = f"oom_kill of control group /jobs/a is {count}"
+    return OomEvidence(killed=False, text=f"{COUNTER} did not rise", source=source)
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_rise_explains_one_death(tmp_path: Path, version: int) -> None:
     proc, root, _ = _files(tmp_path, version, 4)
     watch = OomWatch(proc, root)
-    assert watch.explain(100.0) == STILL
+    assert watch.explain(100.0) == still(4)
     _again(tmp_path, version, 5)
-    assert watch.explain(101.0) == ROSE
-    assert watch.explain(101.0) == STILL
+    assert watch.explain(101.0) == rose(5)
+    assert watch.explain(101.0) == still(5)
 
 
 def test_a_rise_seen_by_the_round_before_the_reap_counts(tmp_path: Path) -> None:
@@ -136,7 +149,8 @@ def test_a_rise_seen_by_the_round_before_the_reap_counts(tmp_path: Path) -> None
     watch = OomWatch(proc, root)
     _again(tmp_path, 2, 5)
     assert watch.look(100.0) == 0
-    assert [watch.explain(101.0), watch.explain(101.5), watch.explain(102.0)] == [ROSE, ROSE, STILL]
+    told = [watch.explain(101.0), watch.explain(101.5), watch.explain(102.0)]
+    assert told == [rose(5), rose(5), still(5)]
 
 
 def test_an_old_rise_explains_nothing_and_is_told(tmp_path: Path) -> None:
@@ -145,25 +159,28 @@ def test_an_old_rise_explains_nothing_and_is_told(tmp_path: Path) -> None:
     _again(tmp_path, 2, 5)
     assert watch.look(100.0) == 0
     assert watch.look(100.1 + RECENT_S) == 1
-    assert watch.explain(100.1 + RECENT_S) == STILL
+    assert watch.explain(100.1 + RECENT_S) == still(5)
 
 
 def test_without_a_counter_nothing_is_claimed(tmp_path: Path) -> None:
     proc, root, counter = _files(tmp_path, 2, 4, host=1)
     counter.unlink()
     watch = OomWatch(proc, root)
-    still = watch.explain(100.0)
+    first = watch.explain(100.0)
     _again(tmp_path, 2, 4, host=2)
     counter.unlink()
-    rose = watch.explain(101.0)
+    second = watch.explain(101.0)
     (proc / "vmstat").unlink()
-    assert [still.killed, rose.killed, watch.explain(102.0).killed] == [False, False, False]
-    head = f"oom_kill of its control group could not be read (FileNotFoundError: [Errno 2] No such file or directory: '{counter}')"  # noqa: E501
-    assert still.text == f"{head}, that of the host did not rise"
-    assert rose.text == (
-        f"{head}, that of the host rose since the last such death: perhaps it was this one"
+    third = watch.explain(102.0)
+    assert [first.killed, second.killed, third.killed] == [False, False, False]
+    source = f"oom_kill of its control group could not be read (FileNotFoundError: [Errno 2] No such file or directory: '{counter}')"  # noqa: E501
+    assert (first.source, second.source, third.source) == (source, source, source)
+    unread = f"{COUNTER} could not be read"
+    assert first.text == f"{unread}, that of the host did not rise"
+    assert second.text == (
+        f"{unread}, that of the host rose since the last such death: perhaps it was this one"
     )
-    assert watch.explain(103.0).text == head
+    assert watch.explain(103.0).text == unread
 
 
 def test_no_group_at_all(tmp_path: Path) -> None:
@@ -172,6 +189,7 @@ def test_no_group_at_all(tmp_path: Path) -> None:
     (tmp_path / "self/mountinfo").write_text("")
     assert OomWatch(tmp_path).explain(1.0) == OomEvidence(
         killed=False,
-        text="oom_kill of its control group could not be read "
+        text=f"{COUNTER} could not be read",
+        source="oom_kill of its control group could not be read "
         "(it is in no control group for memory)",
     )

@@ -7,13 +7,20 @@ import signal
 import pytest
 
 from supervisor.model import outcome as ended
-from supervisor.model.crash import ExitStatus, OomEvidence, cause_of_death, is_native, signal_name
+from supervisor.model.crash import (
+    ExitStatus,
+    OomEvidence,
+    cause_of_death,
+    is_native,
+    signal_name,
+    without_plumbing,
+)
 from supervisor.model.outcome import Outcome
 from supervisor.model.states import CRASH_REASONS, Reason, State
 
-ROSE = OomEvidence(killed=True, text="oom_kill of control group /jobs rose to 4")
-STILL = OomEvidence(killed=False, text="oom_kill of control group /jobs did not rise")
-UNKNOWN = "that the node did not send, sender unknown"
+SOURCE = "oom_kill of control group /jobs is 4"
+ROSE = OomEvidence(killed=True, text="the OOM killer's counter rose", source=SOURCE)
+STILL = OomEvidence(killed=False, text="the OOM killer's counter did not rise", source=SOURCE)
 
 
 @pytest.mark.parametrize(
@@ -22,20 +29,20 @@ UNKNOWN = "that the node did not send, sender unknown"
         (
             ExitStatus(signal=9), ROSE, Reason.OOM_KILLED,
             ("the worker was killed by signal 9 (SIGKILL) by the kernel's OOM killer: "
-            "oom_kill of control group /jobs rose to 4"),
+            "the OOM killer's counter rose"),
         ),
         (
             ExitStatus(signal=9), STILL, Reason.KILLED_BY_SIGNAL,
-            (f"the worker was killed by signal 9 (SIGKILL) {UNKNOWN}; "
-            "oom_kill of control group /jobs did not rise"),
+            ("the worker was killed by signal 9 (SIGKILL), not by the node; "
+            "the OOM killer's counter did not rise"),
         ),
         (
             ExitStatus(signal=9), None, Reason.KILLED_BY_SIGNAL,
-            f"the worker was killed by signal 9 (SIGKILL) {UNKNOWN}",
+            "the worker was killed by signal 9 (SIGKILL), not by the node",
         ),
         (
             ExitStatus(signal=15), ROSE, Reason.KILLED_BY_SIGNAL,
-            f"the worker was killed by signal 15 (SIGTERM) {UNKNOWN}",
+            "the worker was killed by signal 15 (SIGTERM), not by the node",
         ),
         (
             ExitStatus(signal=11), ROSE, Reason.NATIVE_CRASH,
@@ -70,6 +77,47 @@ UNKNOWN = "that the node did not send, sender unknown"
 )  # fmt: skip
 def test_cause(status: ExitStatus, oom: OomEvidence | None, reason: Reason, words: str) -> None:
     assert cause_of_death(status, oom) == (reason, words)
+
+
+BODY = '  File "/app/supervisor/worker/body.py", line 91 in _call'
+DUMP = f"""Fatal Python error: Segmentation fault
+
+Thread 0x00007f01 (most recent call first):
+  File "/app/supervisor/worker/main.py", line 367 in _pulse
+
+Thread 0x00007f02 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+  File "/srv/pay.py", line 4 in sends
+
+Current thread 0x00007f03 (most recent call first):
+  File "/app/supervisor/worker/main.py", line 290 in _say
+  File "/srv/pay.py", line 9 in pays
+{BODY}
+  File "/app/supervisor/worker/zygote.py", line 88 in serve
+  File "<frozen runpy>", line 88 in _run_code
+
+Extension modules: msgspec (total: 1)
+"""
+
+
+def test_the_dump_of_a_crash_shows_the_body() -> None:
+    """Not the machinery that called it; a thread that is all ours says nothing of the crash."""
+    assert (
+        without_plumbing(DUMP)
+        == """Fatal Python error: Segmentation fault
+
+Thread 0x00007f02 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+  File "/srv/pay.py", line 4 in sends
+
+Current thread 0x00007f03 (most recent call first):
+  File "/app/supervisor/worker/main.py", line 290 in _say
+  File "/srv/pay.py", line 9 in pays
+
+Extension modules: msgspec (total: 1)
+"""
+    )
+    assert without_plumbing("") == ""
 
 
 def test_every_cause_is_a_crash_reason() -> None:

@@ -125,8 +125,8 @@ def _output(payload: Payload, logs: Payload) -> Iterator[str]:
     lines = (payload.get("text") or "").splitlines()
     rest = _without_records(lines, logs.get("records") or [])
     if rest:
-        told = "" if len(rest) == len(lines) else ", but for the log records above"
-        yield from _title(f"End of its output{told}")
+        but = "" if len(rest) == len(lines) else ", but for the log records above"
+        yield from _title(f"End of its output{but}")
         yield from rest[-_MAX_ROWS:]
 
 

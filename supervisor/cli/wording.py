@@ -81,9 +81,9 @@ def limits(task: TaskView, attempts: Sequence[AttemptView]) -> str:
 
 
 def naming_limit(text: str | None, attempt: AttemptView) -> str | None:
-    """Put the number to a sentence that speaks of the attempt's time limit."""
-    if text is None:
-        return None
+    """Put the number to a sentence of ours that speaks of the attempt's time limit."""
+    if text is None or attempt.reason == Reason.RAISED:  # then the words are the task's own
+        return text
     for words, limit in (
         ("its soft time limit", attempt.soft_timeout),
         ("its time limit", attempt.timeout),

@@ -374,6 +374,13 @@ class TestLooking:
         assert f"  quarantined: it has killed its worker 1 times; {again}" in lines
         assert "FAILED (quarantined)" in desk.run("list").stdout
 
+    def test_the_words_of_a_task_stay_its_own(self, desk: Desk) -> None:
+        task_id = desk.submit("export", "--timeout", "60", "--max-retries", "0")
+        error = outcome.raised("ValueError", "the bank exceeded its time limit", "Traceback: …")
+        desk.end(task_id, desk.claim("export"), error)
+        lines = desk.run("show", task_id).stdout.splitlines()
+        assert "  error      ValueError: the bank exceeded its time limit" in lines
+
     def test_list_says_what_comes_next(self, desk: Desk) -> None:
         gone, later = desk.submit("export"), desk.submit("tidy")
         desk.ok("cancel", gone, "--reason", "wrong month", "--by", "ada")

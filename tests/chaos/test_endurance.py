@@ -57,13 +57,19 @@ def test_nothing_leaks(start_node: Start) -> None:
     assert "Traceback" not in node.log_text()
 
 
+def settled_workers(node: NodeUnderTest, number: int) -> list[int]:
+    """Return so many workers, if they stay the same for a while; a reload replaces them all."""
+    before = node.worker_pids()
+    time.sleep(0.5)
+    return before if len(before) == number and before == node.worker_pids() else []
+
+
 def test_all_workers_killed_together(start_node: Start) -> None:
     """Three times fifty at once, amid bursts of signals: each death is on record with its own."""
     workers = 50
     node = start_node(workers=workers, restart_intensity="1000/60")
     for _ in range(3):
-        eventually(lambda: len(node.worker_pids()) >= workers, 15)
-        pids = node.worker_pids()
+        pids = eventually(lambda: settled_workers(node, workers), 20, "no reload is under way")
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         for number in [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2] * 34:

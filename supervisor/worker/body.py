@@ -72,7 +72,7 @@ def run_body(app: App, assign: Assign, guard: Guard) -> BodyEnd:
     except BaseException as exc:
         # A stop that nobody asked for is the body's own: CANCELED would not be true.
         if guard.wish() is None or not _is_stop(exc):
-            return _raised(task, exc)
+            return _misfit(task, assign, exc) or _raised(task, exc)
         guard.acknowledge()
         return BodyEnd(how="interrupted", error=_where(exc), traceback=_traceback(exc))
     return _returned(value)
@@ -130,6 +130,22 @@ def _returned(value: Any) -> BodyEnd:
     return BodyEnd(how="returned", result_json=encoded)
 
 
+def _misfit(task: Task, assign: Assign, exc: BaseException) -> BodyEnd | None:
+    """Return the end of a call that its params did not fit: the body was never entered."""
+    if type(exc) is not TypeError or _entered(task, exc):
+        return None
+    why = task.signature.misfit(json.loads(assign.params_json))
+    if not why:
+        return None
+    text = _printable(cut(why, ERROR_TEXT_MAX))
+    return BodyEnd(how="raised", error_type="InvalidSpec", error=text, retryable=False)
+
+
+def _entered(task: Task, exc: BaseException) -> bool:
+    body = inspect.unwrap(task.function).__code__
+    return any(frame.f_code is body for frame, _ in traceback.walk_tb(exc.__traceback__))
+
+
 def _raised(task: Task, exc: BaseException) -> BodyEnd:
     no_retry: tuple[type[BaseException], ...] = tuple(task.options.no_retry_for)
     return BodyEnd(
@@ -168,10 +184,32 @@ def _where(exc: BaseException) -> str:
 
 def _traceback(exc: BaseException) -> str:
     try:
-        lines = traceback.format_exception(exc, limit=-TRACEBACK_FRAMES)
-        return _printable(cut("".join(lines), TRACEBACK_MAX))
+        told = traceback.TracebackException.from_exception(
+            exc, limit=-TRACEBACK_FRAMES, compact=True
+        )
+        _show_only_the_body(told, interrupted=issubclass(type(exc), Interruption))
+        return _printable(cut("".join(told.format()), TRACEBACK_MAX))
     except BaseException as broken:
         return f"<formatting it raised {_type_name(broken)}>"
+
+
+def _show_only_the_body(told: traceback.TracebackException, *, interrupted: bool) -> None:
+    """Take what called the body, and what brought an interruption to it, out of every stack."""
+    following, seen = [told], set()
+    while following:
+        one = following.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        frames = one.stack
+        begin = max((at + 1 for at, f in enumerate(frames) if f.filename == __file__), default=0)
+        end = len(frames)
+        while interrupted and end > begin and frames[end - 1].filename.startswith(_OURS):
+            end -= 1
+        if begin < end:  # otherwise the call itself failed, and ours are all there is
+            one.stack = traceback.StackSummary.from_list(frames[begin:end])
+        following += [other for other in (one.__cause__, one.__context__) if other is not None]
+        following += one.exceptions or []
 
 
 def _printable(text: str) -> str:

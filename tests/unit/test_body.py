@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import math
 import os
@@ -112,6 +113,53 @@ def end_is_plain(end: BodyEnd) -> None:
             assert len(text) <= most
             assert text.encode().decode() == text
             assert "\0" not in text
+
+
+class TestParams:
+    @pytest.mark.parametrize(
+        ("params", "why"),
+        [
+            ("{}", "missing `to`"),
+            ('{"to":1,"cc":2,"x\\u0000":3}', "unknown `cc`, `x\\x00` (it takes `to`, `urgent`)"),
+            ('{"t":1}', "missing `to`; unknown `t` (it takes `to`, `urgent`)"),
+        ],
+    )
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_what_does_not_fit_ends_it_for_good(
+        self, guard: Guard, params: str, why: str, is_async: bool
+    ) -> None:
+        def plain(ctx: Any, to: str, urgent: bool = False) -> None:
+            raise AssertionError
+
+        async def later(ctx: Any, to: str, urgent: bool = False) -> None:
+            raise AssertionError
+
+        end = run(guard, later if is_async else plain, params)
+        assert end == BodyEnd(
+            how="raised",
+            error_type="InvalidSpec",
+            error=f"params do not fit the task: {why}",
+            retryable=False,
+        )
+
+    def test_a_type_error_of_the_body_is_its_own(self, guard: Guard) -> None:
+        def body(ctx: Any, **rest: Any) -> None:
+            body()  # type: ignore[call-arg]
+
+        end = run(guard, body)
+        assert (end.error_type, end.retryable) == ("TypeError", True)
+        assert "missing 1 required positional argument: 'ctx'" in (end.error or "")
+
+    def test_what_a_wrapper_adds_is_not_missing(self, guard: Guard) -> None:
+        def body(ctx: Any, to: str) -> str:
+            return to + 1  # type: ignore[operator]
+
+        @functools.wraps(body)
+        def wrapper(ctx: Any, **given: Any) -> str:
+            return body(ctx, to="ada", **given)
+
+        assert run(guard, wrapper).error_type == "TypeError"
+        assert run(guard, wrapper).retryable
 
 
 class TestValues:
@@ -279,6 +327,40 @@ class TestExceptions:
         assert lines[-1] == "ValueError: no such user: 7"
         assert "raise exc" in (end.traceback or "")
         assert guard.calls == ["arm signal", "disarm"]
+
+    @pytest.mark.parametrize("kind", ["sync", "async", "chained", "group"])
+    def test_a_traceback_shows_only_the_body(self, guard: Guard, kind: str) -> None:
+        """Not what called it, in any of the stacks."""
+
+        def fails() -> NoReturn:
+            raise ValueError("no")
+
+        def body(ctx: Any) -> None:
+            try:
+                fails()
+            except ValueError as exc:
+                if kind == "chained":
+                    raise OSError("worse") from exc
+                if kind == "group":
+                    raise ExceptionGroup("all", [exc]) from exc
+                raise
+
+        async def async_body(ctx: Any) -> None:
+            await asyncio.sleep(0)
+            fails()
+
+        end = run(guard, async_body if kind == "async" else body)
+        lines = (end.traceback or "").splitlines()
+        files = {line.strip(" |").split('"')[1] for line in lines if 'File "' in line}
+        assert files == {__file__}
+        assert lines[-1].strip(" |+-") in ("ValueError: no", "OSError: worse", "")
+
+    def test_a_call_that_fails_keeps_the_frames_there_are(self, guard: Guard) -> None:
+        def body(ctx: Any, needed: int) -> None: ...
+
+        end = run(guard, body)
+        assert end.error_type == "TypeError"
+        assert "in _call" in (end.traceback or "")
 
     @pytest.mark.parametrize(
         ("exc", "error_type", "error"),

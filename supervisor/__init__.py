@@ -10,21 +10,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from supervisor.app import App as App
     from supervisor.app import Task as Task
+    from supervisor.errors import InvalidSpec as InvalidSpec
+    from supervisor.errors import NoResult as NoResult
     from supervisor.errors import Refused as Refused
     from supervisor.errors import ShutdownRequested as ShutdownRequested
     from supervisor.errors import SoftTimeout as SoftTimeout
+    from supervisor.errors import StoreUnavailable as StoreUnavailable
     from supervisor.errors import SupervisorError as SupervisorError
     from supervisor.errors import TaskCanceled as TaskCanceled
+    from supervisor.errors import WaitTimeout as WaitTimeout
 
 __version__ = "0.1.0"
 __all__ = [
     "App",
+    "InvalidSpec",
+    "NoResult",
     "Refused",
     "ShutdownRequested",
     "SoftTimeout",
+    "StoreUnavailable",
     "SupervisorError",
     "Task",
     "TaskCanceled",
+    "WaitTimeout",
 ]
 
 

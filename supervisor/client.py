@@ -170,7 +170,7 @@ class Client:
         if view.state is not State.SUCCESS:
             raise NoResult(
                 f"{task_id} is {view.state}: it has no result",
-                remedy=f"Wait for it, or see why it did not succeed: `supervisor show {task_id}`.",
+                remedy=_way_to_a_result(task_id, view.state),
                 task_id=task_id,
                 state=view.state,
             )
@@ -284,6 +284,16 @@ def _leave(lost: Store) -> None:
             path=str(lost.path),
         )
     lost.close()
+
+
+def _way_to_a_result(task_id: str, state: State) -> str:
+    """Say what to do about a task that has no result."""
+    if state not in ENDED:
+        return f"Wait for it: `handle.wait()`, or see what it does: `supervisor show {task_id}`."
+    seen = f"`supervisor show {task_id}`"
+    if state is State.CANCELED:
+        return f"It will not run again; {seen} says who canceled it, and why. Submit a new one."
+    return f"{seen} says why; `supervisor rerun` runs it again."
 
 
 def as_ids(task_ids: str | Iterable[str]) -> list[str]:

@@ -25,6 +25,8 @@ PUBLISH_LIMIT = 1000
 PRUNE_EVERY_S = 3600.0
 #: A worker of a dead node is gone within moments: look again soon, not at the next round.
 UNPROVEN_AGAIN_S = 0.2
+#: A type that nobody here runs is named again after this long, then after twice as long each time.
+UNROUTED_AGAIN_S, UNROUTED_MOST_S = 60.0, 3600.0
 
 
 class Mending:
@@ -36,6 +38,8 @@ class Mending:
         self._began = floor.clock.mono()
         self._last: dict[str, float] = {}
         self.unrouted: frozenset[str] = frozenset()
+        #: Type → when it may be named again, and the pause after that.
+        self._named_unrouted: dict[str, tuple[float, float]] = {}
 
     def hurry_marks(self) -> None:
         """Somebody says that there is a stop wish."""
@@ -72,10 +76,21 @@ class Mending:
             floor.metrics.set("in_queue", due, queue=queue)
             floor.metrics.set("scheduled", later, queue=queue)
             floor.metrics.set("running", running, queue=queue)
-        unrouted = frozenset(t for t, due in read.due_by_type.items() if due) - floor.types.keys()
-        for name in sorted(unrouted - self.unrouted):
-            emit("task.unrouted", type=name)
-        self.unrouted = unrouted if floor.types else frozenset()
+        if floor.types:  # before the app is up, every type is unknown
+            wanted = frozenset(name for name, due in read.due_by_type.items() if due)
+            self.unrouted = wanted - floor.types.keys()
+            self._name_unrouted(floor.clock.mono())
+
+    def _name_unrouted(self, now: float) -> None:
+        """Name the types of due tasks that this node does not know, ever more rarely."""
+        named = self._named_unrouted
+        for name in sorted(self.unrouted):
+            at, pause = named.get(name, (now, UNROUTED_AGAIN_S))
+            if now >= at:
+                emit("task.unrouted", type=name)
+                named[name] = now + pause, min(2 * pause, UNROUTED_MOST_S)
+        for name in [n for n, (at, _) in named.items() if now >= at + UNROUTED_MOST_S]:
+            del named[name]  # long not seen
 
     def sweep(self, orphans: tuple[Orphan, ...], now: float) -> None:
         """End the attempts of other nodes whose death is proven."""

@@ -77,13 +77,34 @@ def test_submit_look_wait_result(shop: Shop) -> None:
     assert (view.type, view.queue, view.priority, view.submitted_by, view.params_json) == (
         "export", "exports", 9, "alice", '{"user_id":7}',
     )  # fmt: skip
-    with pytest.raises(NoResult, match="is PENDING: it has no result"):
+    with pytest.raises(NoResult, match="is PENDING: it has no result") as refused:
         handle.result()
+    assert refused.value.remedy.startswith("Wait for it: `handle.wait()`")
     shop.finish(outcome.returned("7"))
     assert handle.wait(timeout=5).state is State.SUCCESS
     assert handle.result() == 7
     assert [line.reason for line in handle.history()] == ["submitted", "claimed", "returned"]
     assert repr(handle) == f"<Handle {handle.task_id}>"
+
+
+@pytest.mark.parametrize(
+    ("how", "remedy"),
+    [
+        (None, "It will not run again; `supervisor show {}` says who canceled it, and why."),
+        (outcome.raised("E", "no", ""), "`supervisor show {}` says why; `supervisor rerun` runs"),
+    ],
+)
+def test_what_ended_without_a_result_is_not_waited_for(
+    shop: Shop, how: outcome.Outcome | None, remedy: str
+) -> None:
+    handle = shop.export.submit(user_id=7)
+    if how is None:
+        handle.cancel(by="ada", reason="wrong month")
+    else:
+        shop.finish(how)
+    with pytest.raises(NoResult) as refused:
+        handle.result()
+    assert refused.value.remedy.startswith(remedy.format(handle.task_id))
 
 
 def test_a_second_submit_with_the_key_returns_the_first(shop: Shop) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Optional
 import pytest
 
 import supervisor
-from supervisor import App
+from supervisor import App, errors
 from supervisor.app import SUBMIT_OPTIONS, Task
 from supervisor.errors import ConfigError, InvalidSpec, UnknownTaskType
 from supervisor.model.spec import NO_SOFT_TIMEOUT, SPEC_FIELDS, TaskSpec
@@ -333,5 +333,7 @@ def test_names_of_the_package_are_loaded_when_used() -> None:
     assert supervisor.App is App
     assert "TaskCanceled" in dir(supervisor)
     assert not issubclass(supervisor.TaskCanceled, Exception)
+    for name in ("InvalidSpec", "NoResult", "Refused", "StoreUnavailable", "WaitTimeout"):
+        assert getattr(supervisor, name) is getattr(errors, name)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = supervisor.Nothing

@@ -48,9 +48,10 @@ def test_no_descriptors_for_more_workers(start_node: Start) -> None:
 def test_descriptors_used_up_and_given_back(start_node: Start) -> None:
     """A worker that dies cannot be replaced until there is room; the other one goes on."""
     node = start_node(workers=2, restart_intensity="1/60")
+    eventually(lambda: len(node.worker_pids()) == 2, 10)
+    first, second = node.worker_pids()
     before = open_descriptors(node)
     allow_descriptors(node, before)
-    first, second = node.worker_pids()
     os.kill(first, signal.SIGKILL)
     eventually(lambda: node.events("restart.halted"), 10, "births are halted")
     assert node.worker_pids() == [second]

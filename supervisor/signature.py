@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,21 @@ class Signature:
                 takes = ", ".join(self.names) or "no parameters"
                 found.append(Problem(f"params.{name}", f"is unknown; the task takes {takes}"))
         return found
+
+    def misfit(self, params: Mapping[str, Any]) -> str:
+        """Say in words what keeps the body from being called with these params, or return ''."""
+        missing = [name for name in self.names if name in self.required and name not in params]
+        unknown = [] if self.open_ended else [name for name in params if name not in self.names]
+        said = [f"missing {_quoted(missing)}"] if missing else []
+        if unknown:
+            takes = _quoted(self.names) or "no parameters"
+            said.append(f"unknown {_quoted(unknown)} (it takes {takes})")
+        if not said:
+            try:
+                inspect.signature(self.body).bind(None, **params)
+            except TypeError as exc:
+                said.append(str(exc))
+        return f"params do not fit the task: {'; '.join(said)}" if said else ""
 
     def _mistyped(self, name: str, value: object) -> list[Problem]:
         accepted = _accepted(self._resolved().get(name, Any))
@@ -127,6 +142,10 @@ def _accepted(hint: Any) -> tuple[type, ...] | None:
         return _ACCEPTS.get(origin or hint)
     except TypeError:  # an annotation that is not hashable, such as Annotated[int, []]
         return None
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _is_one_of(value: object, accepted: tuple[type, ...]) -> bool:

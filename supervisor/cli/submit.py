@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BATCH = 1000  # tasks of one transaction: long enough to be fast, short enough for other writers
 SHOWN_MAX = 20
 PROBLEMS_MAX = 20
+UNCHECKED = "params were not checked: give --app MODULE:app"
 FILE_ENDINGS = (".json", ".jsonl", ".ndjson")
 _FLAGS = {"params": "--param", "params_json": "--params", "tags": "--tag"}
 
@@ -86,7 +87,10 @@ def submit(call: Call, what: str, app: str | None, **given: Any) -> None:
     path = _new_store(call)
     handles = list(_write(call, parsed))
     notes = [f"made a new store at {path}"] if path else []
-    _answer(call, handles, notes + _unannounced(call, parsed))
+    notes += _unannounced(call, parsed)
+    if app is None:
+        notes.append(UNCHECKED)
+    _answer(call, handles, notes)
 
 
 def _is_file(what: str, options: Mapping[str, Any]) -> bool:
@@ -109,6 +113,8 @@ def _from_flags(type_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         name, mark, text = pair.partition("=")
         if not mark or not name:
             raise click.UsageError(f"--param takes NAME=VALUE, not {pair!r}")
+        if isinstance(params, dict) and name in params:
+            raise click.UsageError(f"the param {name!r} is given twice")
         params[name] = _value(text)
     if options.get("soft_timeout") == NO_SOFT_TIMEOUT:
         spec["soft_timeout"] = None

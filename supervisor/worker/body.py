@@ -142,8 +142,10 @@ def _misfit(task: Task, assign: Assign, exc: BaseException) -> BodyEnd | None:
 
 
 def _entered(task: Task, exc: BaseException) -> bool:
-    body = inspect.unwrap(task.function).__code__
-    return any(frame.f_code is body for frame, _ in traceback.walk_tb(exc.__traceback__))
+    body = getattr(inspect.unwrap(task.function), "__code__", None)
+    return body is None or any(
+        frame.f_code is body for frame, _ in traceback.walk_tb(exc.__traceback__)
+    )
 
 
 def _raised(task: Task, exc: BaseException) -> BodyEnd:

@@ -21,6 +21,7 @@ from autopsy.capture import capture as take
 from supervisor.app import App
 from supervisor.cli.call import os_user
 from supervisor.cli.group import COMMANDS, build
+from supervisor.cli.submit import UNCHECKED
 from supervisor.cli.text import clock
 from supervisor.client import Client
 from supervisor.clock import SystemClock
@@ -215,7 +216,7 @@ class TestSubmit:
             "tasks": [{"task_id": first["tasks"][0]["task_id"], "created": False}],
             "created": 0,
             "existing": 1,
-            "notes": ["no node has announced this type yet: export"],
+            "notes": ["no node has announced this type yet: export", UNCHECKED],
         }
 
     def test_a_type_goes_to_the_queue_that_its_node_announced(self, desk: Desk) -> None:
@@ -223,12 +224,13 @@ class TestSubmit:
         assert unheard.stderr.splitlines() == [
             f"note: made a new store at {desk.folder}/supervisor.db",
             "note: no node has announced this type yet: export",
+            f"note: {UNCHECKED}",
         ]
         desk.announce({"export": "exports", "tidy": None})
-        assert desk.run("submit", "export").stderr == ""
+        assert desk.run("submit", "export").stderr == f"note: {UNCHECKED}\n"
         text = '[{"type":"export"},{"type":"tidy"},{"type":"export","queue":"own"},{"type":"odd"}]'
         answer = desk.ok("submit", "-", stdin=text)
-        assert answer["notes"] == ["no node has announced this type yet: odd"]
+        assert answer["notes"] == ["no node has announced this type yet: odd", UNCHECKED]
         queues = [desk.ok("show", task["task_id"])["queue"] for task in answer["tasks"]]
         assert queues == ["exports", "default", "own", "default"]
 
@@ -313,7 +315,9 @@ class TestSubmit:
             "utf-8",
         )
         monkeypatch.syspath_prepend(desk.folder)
-        task_id = desk.submit("export", "--app", "shop_cli:app", "--param", "user_id=1")
+        answer = desk.ok("submit", "export", "--app", "shop_cli:app", "--param", "user_id=1")
+        assert UNCHECKED not in answer["notes"]
+        task_id = answer["tasks"][0]["task_id"]
         assert desk.ok("show", task_id)["queue"] == "exports"
         wrong = desk.run("submit", "export", "--app", "shop_cli:app", "--param", "user_id=x")
         assert (wrong.exit_code, "params.user_id: must be int" in wrong.stderr) == (1, True)

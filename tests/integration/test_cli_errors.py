@@ -44,6 +44,8 @@ REFUSED = [
     (["submit", "9a"], 1, "type: must be a name"),
     (["submit", "a", "--timeout", "5", "--soft-timeout", "5"], 1, "soft_timeout: must be below"),
     (["submit", "a", "--soft-timeout", "inf"], 2, "'inf' is neither seconds nor none"),
+    (["submit", "a", "--param", "n=3", "--param", "n=4"], 2, "the param 'n' is given twice"),
+    (["submit", "a", "--params", '{"n":3}', "--param", "n=4"], 2, "'n' is given twice"),
     (["submit", "a", "--run-after", "tomorrow"], 1, "run_after: must be an ISO 8601 time"),
     (["submit", "a", "--task-id", "x"], 1, "task_id: must be task_"),
     (["submit", "-"], 1, "spec: must be an object"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -17,12 +17,18 @@ from supervisor.cli.ids import full_id
 from supervisor.cli.text import cell, clock, columns, plain, size
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
+from supervisor.model.states import CRASH_REASONS, Reason
 
 if TYPE_CHECKING:
     from autopsy.bundle import Bundle
     from autopsy.memfd import Kept
     from autopsy.retention import Listed
     from supervisor.store import AutopsyRecord, TaskView, WorkerRecord
+    from supervisor.store.view import AttemptView
+
+
+#: The verdict of a bundle that a person wanted.
+ASKED = "asked"
 
 
 @click.group()
@@ -32,7 +38,7 @@ def autopsy() -> None:
 
 @command(name="list", example="supervisor autopsy list --limit 10", group=autopsy)
 @click.argument("task_id", metavar="[TASK_ID]", required=False)
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Bundles shown.")
 def list_autopsies(call: Call, task_id: str | None, limit: int) -> None:
     """List bundles, newest first, of all tasks or of one.
 
@@ -50,7 +56,7 @@ def list_autopsies(call: Call, task_id: str | None, limit: int) -> None:
                 cell(one.task_id),
                 cell(one.attempt),
                 cell(one.verdict),
-                cell(one.diagnosis),
+                cell(_diagnosis(one)),
                 cell(one.status),
                 size(one.bytes),
             )
@@ -64,6 +70,12 @@ def list_autopsies(call: Call, task_id: str | None, limit: int) -> None:
             yield f"not recorded: {plain(file.path)} ({written})"
 
     call.answer({"autopsies": found, "unrecorded": unrecorded}, lines)
+
+
+def _diagnosis(record: AutopsyRecord) -> str | None:
+    """Return what is known of the cause: of a crash no more than how it ended, which is certain."""
+    crashed = record.status != "failed" and record.verdict in CRASH_REASONS
+    return record.diagnosis or (record.verdict if crashed else None)
 
 
 def _unrecorded(call: Call, task_id: str | None, recorded: set[str]) -> list[Listed]:
@@ -137,7 +149,13 @@ def capture(call: Call, task_id: str, by: str | None) -> None:
     client.record_autopsy(record)
     bundle = _open(record)
     document = {"autopsy": record, "report": bundle.report}
-    call.answer(document, lambda: [f"{record.autopsy_id}  {record.path}", plain(bundle.report)])
+    head = f"{record.autopsy_id}  {_headline(bundle)}  {record.path}"
+    call.answer(document, lambda: [head, plain(bundle.report)])
+
+
+def _headline(bundle: Bundle) -> str:
+    best = next(iter(bundle.heading.diagnosis), None)
+    return "no diagnosis" if best is None else f"{best.code} ({best.confidence:.0%} sure)"
 
 
 def _capture(call: Call, task: TaskView, worker: WorkerRecord, by: str) -> AutopsyRecord:
@@ -168,7 +186,7 @@ def _capture(call: Call, task: TaskView, worker: WorkerRecord, by: str) -> Autop
         pid=worker.pid,
         path=str(folder / f"{autopsy_id}.zip"),
         status=taken.status,
-        verdict=None,
+        verdict=ASKED,
         diagnosis=diagnosis[0]["code"] if diagnosis else None,
         diagnosis_json=json.dumps(diagnosis, ensure_ascii=False),
         created_at=now,
@@ -193,13 +211,33 @@ def _find(call: Call, given: str) -> AutopsyRecord:
     reader = call.client().reader
     found = reader.autopsy(given)
     if found is None:
-        found = next(iter(reader.autopsies(full_id(call, given), 1)), None)
+        task_id = full_id(call, given)
+        found = next(iter(reader.autopsies(task_id, 1)), None)
+        if found is None and (task := reader.task(task_id)) is not None:
+            raise _no_bundle(task, reader.attempts(task.task_id))
     if found is None:
         raise Refused(
             f"no autopsy and no task with an autopsy is called {given}",
             remedy="`supervisor autopsy list` shows what there is.",
         )
     return found
+
+
+def _no_bundle(task: TaskView, attempts: Sequence[AttemptView]) -> Refused:
+    """Say why a task has no bundle, and what tells of its ending instead."""
+    last = attempts[-1] if attempts else None
+    if last is not None and last.reason == Reason.SOFT_TIMEOUT:
+        return Refused(
+            f"no autopsy of {task.task_id}: attempt {last.attempt} obeyed its soft time limit",
+            remedy=f"Its traceback in `supervisor show {task.task_id}` says where it was; "
+            "a bundle is taken only before a kill or by `supervisor autopsy capture`.",
+        )
+    how = "was not started yet" if last is None else f"is {task.state} ({task.reason})"
+    return Refused(
+        f"no autopsy of {task.task_id}, which {how}",
+        remedy="A bundle is taken before a kill, after a crash (not after each of many), or of a "
+        f"running task by `supervisor autopsy capture`; see `supervisor show {task.task_id}`.",
+    )
 
 
 def _open(record: AutopsyRecord) -> Bundle:

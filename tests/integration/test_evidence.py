@@ -61,7 +61,9 @@ def test_evidence_that_is_asked_for_tells_only_of_its_own_attempt(node: NodeUnde
         node.run("says", text=secret)
     handle = node.submit("hangs", text="mine")
     node.started(handle)
-    report = node.cli_json("autopsy", "capture", handle.task_id)["report"]
+    taken = node.cli_json("autopsy", "capture", handle.task_id)
+    assert taken["autopsy"]["verdict"] == "asked"
+    report = taken["report"]
     node.app.cancel([handle.task_id], by="anna", reason="seen")
     assert not [secret for secret in SECRETS if secret in report]
     assert "mine was printed" in report
@@ -77,3 +79,26 @@ def test_a_killed_attempt_says_how_far_it_came(node: NodeUnderTest, killed: Hand
     report = bundle_of(node, killed).report
     assert "progress 46 of 300 when last seen" in report
     assert "what the probes had seen (" in report
+
+
+def test_the_list_shows_how_a_crash_ended(node: NodeUnderTest, killed: Handle) -> None:
+    bundle_of(node, killed)
+    (row,) = node.cli("autopsy", "list", killed.task_id).stdout.splitlines()[1:]
+    assert row.split()[-5:-2] == ["killed_by_signal", "killed_by_signal", "partial"]
+
+
+def test_one_that_obeyed_its_soft_limit_has_no_bundle_and_is_told_so(node: NodeUnderTest) -> None:
+    view = node.submit("obeys", spec={"soft_timeout": 0.5}, text="mine").wait(20)
+    refused = node.cli("autopsy", "show", view.task_id)
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[:2] == [
+        f"error: no autopsy of {view.task_id}: attempt 1 obeyed its soft time limit",
+        (
+            f"remedy: Its traceback in `supervisor show {view.task_id}` says where it was; "
+            "a bundle is taken only before a kill or by `supervisor autopsy capture`."
+        ),
+    ]
+    (attempt,) = node.attempts(view.task_id)
+    told = attempt.traceback or ""
+    assert "time.sleep(60)" in told
+    assert "supervisor/worker" not in told

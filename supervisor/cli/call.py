@@ -76,6 +76,7 @@ def command(
     example: str,
     group: click.Group | None = None,
     own_store: bool = False,
+    json_help: str = "Answer in JSON.",
 ) -> Callable[[F], click.Command]:
     """Make a function a command with the shared flags; its first parameter is the Call.
 
@@ -98,7 +99,8 @@ def command(
         prose = inspect.cleandoc(function.__doc__ or "")
         body = f"{prose}\n\n\b\nExample:\n  {example}"
         made = (group or click).command(name, help=body, short_help=prose.split("\n")[0])(run)
-        made.params += [*([] if own_store else _places()), _as_json()]
+        made.params += [] if own_store else _places()
+        made.params.append(click.Option(["as_json", "--json"], is_flag=True, help=json_help))
         return made
 
     return wrap
@@ -111,10 +113,6 @@ def _places() -> list[click.Parameter]:
             ["--config"], metavar="FILE", help="TOML file with [supervisor] and its tables."
         ),
     ]
-
-
-def _as_json() -> click.Parameter:
-    return click.Option(["as_json", "--json"], is_flag=True, help="Answer in JSON.")
 
 
 def signed(default: str | None = None) -> Callable[[F], F]:
@@ -145,17 +143,26 @@ def colored() -> bool:
 
 
 def jsonable(value: object) -> object:
-    """Write what JSON does not know: times as ISO 8601, dataclasses as objects."""
+    """Write what JSON does not know: times as ISO 8601, dataclasses as objects.
+
+    What the store keeps as text of JSON (`…_json`) is given as its value.
+    """
     from dataclasses import fields, is_dataclass
     from datetime import datetime
 
     if isinstance(value, datetime):
         return value.isoformat()
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: worded(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: _value(f.name, getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, set | frozenset):
         return sorted(value)
     return str(value)
+
+
+def _value(name: str, value: object) -> object:
+    if name.endswith("_json") and isinstance(value, str):
+        return json.loads(value)
+    return worded(value)
 
 
 def worded(value: object) -> object:

@@ -19,7 +19,9 @@ import click
 
 from supervisor.cli.appname import app_name
 from supervisor.cli.call import Call, command
+from supervisor.cli.flags import with_setting_flags
 from supervisor.cli.group import EXIT_REFUSED, EXIT_USAGE
+from supervisor.cli.roll import roll_call
 from supervisor.cli.text import plain
 from supervisor.errors import ConfigError, StoreUnavailable, SupervisorError
 from supervisor.settings import Settings, node_grace, relation_problems, store_file
@@ -44,7 +46,8 @@ class Finding:
     code: int = EXIT_REFUSED
 
 
-@command(example="supervisor check shop.tasks:app --grace 180")
+@with_setting_flags
+@command(example="supervisor check shop.tasks:app --grace 180 --workers 4")
 @click.argument("app", metavar="[MODULE[:app]]", required=False, callback=app_name)
 @click.option(
     "--grace",
@@ -55,7 +58,8 @@ class Finding:
 def check(call: Call, app: str | None, grace: float | None) -> int:
     """Check settings, store, app and host before a start.
 
-    Exits 0 when nothing failed (warnings are allowed), 2 for settings or app, 69 for the store.
+    Give it the flags that `run` will be given. Exits 0 when nothing failed (warnings are allowed),
+    2 for settings or app, 69 for the store.
     """
     found = list(_findings(call, app, grace))
     failed = [finding for finding in found if finding.level == FAIL]
@@ -133,7 +137,7 @@ def _settings(settings: Settings, grace: float | None) -> Iterator[Finding]:
 
 
 def _store(settings: Settings) -> Iterator[Finding]:
-    from supervisor.store import is_present, open_store
+    from supervisor.store import Reader, is_present, open_store
 
     file = store_file(settings.store)
     if file is not None and not is_present(file):
@@ -146,17 +150,21 @@ def _store(settings: Settings) -> Iterator[Finding]:
         )  # fmt: skip
         return
     try:
-        with (
-            closing(open_store(settings.store, create=False)) as store,
-            store.writing(wait_s=WRITE_WAIT_S),
-        ):
-            pass  # got the writers' turn and gave it back: nothing is written
+        with closing(open_store(settings.store, create=False)) as store:
+            with store.writing(wait_s=WRITE_WAIT_S):
+                pass  # got the writers' turn and gave it back: nothing is written
+            running = roll_call(Reader(store)).running
     except StoreUnavailable as exc:
         yield Finding("store", FAIL, exc.message, exc.remedy, EXIT_AWAY)
     except SupervisorError as exc:
         yield Finding("store", FAIL, exc.message, exc.remedy, exc.exit_code)
     else:
         yield Finding("store", OK, f"{settings.store} is reachable, writable and up to date")
+        for node in running:
+            yield Finding(
+                "node", WARN, f"node {node.node_name} (pid {node.pid}) runs on this store",
+                "A second one would be refused: stop it first, or give the new one another store.",
+            )  # fmt: skip
 
 
 def _places(settings: Settings) -> Iterator[Finding]:

@@ -106,7 +106,7 @@ def live_signs(worker: WorkerRecord, task: TaskLine) -> Reading | None:
 
 
 def _progress(seen: Reading) -> Progress:
-    still_s = max(0.0, SystemClock().mono() - seen.progress_changed_ns / 1e9)
+    still_s = round(max(0.0, SystemClock().mono() - seen.progress_changed_ns / 1e9), 3)
     if not seen.progress_changes or not math.isfinite(seen.progress_done):
         return Progress(None, None, still_s)
     total = seen.progress_total

@@ -56,10 +56,12 @@ def logs(call: Call, task_id: str, attempt: int | None, follow: bool) -> None:
 
 def _kept(call: Call, task: TaskView, attempt: int | None) -> None:
     reader = call.client().reader
-    text = reader.log(task.task_id, attempt)
+    runs = [one for one in reader.attempts(task.task_id) if attempt in (None, one.attempt)]
+    kept = ((one.attempt, reader.log(task.task_id, one.attempt)) for one in reversed(runs))
+    latest = runs[-1].attempt if runs else attempt
+    attempt, text = next(((number, text) for number, text in kept if text), (latest, None))
     if not text:
-        runs = reader.attempts(task.task_id)
-        _say(_why_empty(task, [run for run in runs if attempt in (None, run.attempt)]))
+        _say(_why_empty(task, runs))
     document = {"task_id": task.task_id, "attempt": attempt, "live": False, "text": text or ""}
     call.answer(document, lambda: [_shown(text)] if text else [])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from supervisor.cli.call import Call, command, os_user, signed
+from supervisor.cli.call import Call, command, fields_of, os_user, signed
 from supervisor.cli.group import EXIT_REFUSED
 from supervisor.cli.roll import roll_call
 from supervisor.cli.text import cell, clock, columns
@@ -79,7 +79,8 @@ def queues(call: Call) -> None:
         if no_node and any(view.running for view in found):
             yield "no node runs: RUNNING is the last word of one that is gone"
 
-    call.answer({"queues": found, "node_runs": not no_node}, lines)
+    document = [{**fields_of(view), "at": view.at if view.by else None} for view in found]
+    call.answer({"queues": document, "node_runs": not no_node}, lines)
 
 
 def _paused(whole: bool, priorities: tuple[int, ...]) -> str:

@@ -21,7 +21,10 @@ LAST_LINES_S = 2.0
 
 
 @with_setting_flags
-@command(example="supervisor run shop.tasks:app --workers 4")
+@command(
+    example="supervisor run shop.tasks:app --workers 4",
+    json_help="Log lines in JSON, also on a terminal.",
+)
 @click.argument("app", metavar="MODULE[:app]", callback=app_name)
 def run(call: Call, app: str) -> int:
     """Run a node: take tasks of an app and watch over them.

@@ -14,7 +14,16 @@ from supervisor.cli.living import Progress, live_progress
 from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import cell, clock, columns, plain, size, span, state_text
 from supervisor.cli.waiting import waits_for
-from supervisor.cli.wording import for_good, limits, naming_limit, note, usage, who_canceled
+from supervisor.cli.wording import (
+    checkpoint_document,
+    for_good,
+    last_progress,
+    limits,
+    naming_limit,
+    note,
+    usage,
+    who_canceled,
+)
 from supervisor.model.states import Reason, State
 
 if TYPE_CHECKING:
@@ -45,11 +54,13 @@ def show(call: Call, task_id: str) -> None:
     roll = roll_call(reader)
     waits = waits_for(reader, task, roll)
     progress = _progress(reader, task)
+    checkpoint = checkpoint_document(reader.checkpoint(task.task_id))
     document = {
         **dict(_fields(task)),
         "node_gone": roll.gone_node(task) is not None,
         "waits": waits,
         "progress": progress,
+        "checkpoint": checkpoint,
         "params": json.loads(task.params_json),
         "result": None if task.result_json is None else json.loads(task.result_json),
         "attempts": [_attempt_document(attempt) for attempt in attempts],
@@ -60,6 +71,9 @@ def show(call: Call, task_id: str) -> None:
     def lines() -> Iterator[str]:
         yield from _task_lines(task, roll)
         yield from _follow_lines(task, trail, attempts)
+        if checkpoint is not None:
+            by = f"attempt {checkpoint['attempt']}, {clock(checkpoint['at'])}"
+            yield f"  checkpoint {checkpoint['value']} ({by})"
         yield from (f"  waits      {plain(why, keep='')}" for why in waits)
         for attempt in attempts:
             yield from _attempt_lines(attempt)
@@ -170,6 +184,7 @@ def _attempt_lines(attempt: AttemptView) -> Iterator[str]:
         ("error", naming_limit(_error(attempt), attempt)),
         ("proof", attempt.proof),
         ("note", note(attempt)),
+        ("progress", last_progress(attempt)),
         ("usage", usage(attempt)),
     ):
         if value:

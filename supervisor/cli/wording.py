@@ -9,18 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from supervisor.cli.ids import END_DIGITS
-from supervisor.cli.text import ago, size, span
+from supervisor.cli.text import ago, plain, size, span
 from supervisor.model.states import Reason, State
 
 if TYPE_CHECKING:
     from supervisor.store import HistoryLine, TaskLine, TaskView
-    from supervisor.store.view import AttemptView
+    from supervisor.store.view import AttemptView, CheckpointView
 
 #: States that a task only reads when it has ended for good, until a person reruns it.
 FINAL = frozenset({State.FAILED, State.TIMEOUT})
+#: How far an attempt came, as its usage has it.
+LAST_PROGRESS = ("progress_done", "progress_total")
+#: Characters of a checkpoint that are shown.
+CHECKPOINT_SHOWN = 200
 
 
 def last_heard(task: TaskLine, trail: Sequence[HistoryLine], now: datetime) -> str:
@@ -103,7 +107,25 @@ def note(attempt: AttemptView) -> str | None:
 
 def usage(attempt: AttemptView) -> str:
     """Return what an attempt used, each number in the unit people read."""
-    return ", ".join(_used(name, value) for name, value in attempt.usage.items())
+    used = [item for item in attempt.usage.items() if item[0] not in LAST_PROGRESS]
+    return ", ".join(_used(name, value) for name, value in used)
+
+
+def last_progress(attempt: AttemptView) -> str | None:
+    """Say how far an attempt came that ended without a report."""
+    done, total = (attempt.usage.get(name) for name in LAST_PROGRESS)
+    if done is None:
+        return None
+    return f"{done:g}{'' if total is None else f' of {total:g}'} when last seen"
+
+
+def checkpoint_document(saved: CheckpointView | None) -> dict[str, Any] | None:
+    """Return a checkpoint with no more of its value than people read."""
+    if saved is None:
+        return None
+    value = plain(saved.value_json, keep="")
+    shown = value if len(value) <= CHECKPOINT_SHOWN else f"{value[:CHECKPOINT_SHOWN]}…"
+    return {"attempt": saved.attempt, "at": saved.at, "value": shown}
 
 
 def _used(name: str, value: float) -> str:

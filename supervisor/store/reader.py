@@ -28,6 +28,7 @@ from supervisor.store.schema import (
     attempts,
     audit_log,
     autopsies,
+    checkpoints,
     nodes,
     queues,
     task_types,
@@ -39,6 +40,7 @@ from supervisor.store.session import hinted
 from supervisor.store.view import (
     AttemptView,
     Backlog,
+    CheckpointView,
     Counts,
     HistoryLine,
     NodeView,
@@ -118,6 +120,18 @@ class Reader:
             query = query.where(audit_log.c.id < before_id)
         with self._store.reading() as connection:
             return [_history_line(row) for row in connection.execute(query)]
+
+    def checkpoint(self, task_id: str) -> CheckpointView | None:
+        """Return the last checkpoint of a task, of whichever attempt; None if there is none."""
+        query = (
+            sa.select(checkpoints.c.attempt, checkpoints.c.at, checkpoints.c.value)
+            .where(checkpoints.c.task_id == task_id)
+            .order_by(checkpoints.c.attempt.desc())
+            .limit(1)
+        )
+        with self._store.reading() as connection:
+            row = connection.execute(query).first()
+            return None if row is None else CheckpointView(*row)
 
     def log(self, task_id: str, attempt: int | None = None) -> str | None:
         """Return the kept log tail of an attempt, or of the latest one that has any."""

@@ -89,6 +89,15 @@ class TaskPage:
     next_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class CheckpointView:
+    """What an attempt saved last for the next one, as JSON text."""
+
+    attempt: int
+    at: datetime
+    value_json: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptView:
     """One run of a task; `outcome` is None while it runs."""

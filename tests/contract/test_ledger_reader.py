@@ -11,7 +11,7 @@ from supervisor.errors import Refused
 from supervisor.model import outcome as ended
 from supervisor.model.states import State
 from supervisor.store import TaskFilter, search
-from supervisor.store.view import Backlog, Counts
+from supervisor.store.view import Backlog, CheckpointView, Counts
 
 
 def test_a_prefix_is_enough_when_it_names_one_task(scene: Scene) -> None:
@@ -25,6 +25,20 @@ def test_a_prefix_is_enough_when_it_names_one_task(scene: Scene) -> None:
         assert scene.reader.task(given) is None
     with pytest.raises(Refused, match="several tasks"):
         scene.reader.task("a" * 8)
+
+
+def test_the_last_checkpoint_is_that_of_the_latest_attempt_that_saved_one(scene: Scene) -> None:
+    claim = scene.running()
+    assert scene.reader.checkpoint(claim.task_id) is None
+    with scene.ledger.transaction() as tx:
+        assert tx.checkpoint(claim.task_id, 1, '{"page":3}', START)
+    scene.finish(claim, ended.raised("Error", "no", ""))
+    scene.pass_time(10)
+    (second,) = scene.claim()
+    assert scene.reader.checkpoint(claim.task_id) == CheckpointView(1, START, '{"page":3}')
+    with scene.ledger.transaction() as tx:
+        assert tx.checkpoint(claim.task_id, second.attempt, '{"page":4}', scene.now)
+    assert scene.reader.checkpoint(claim.task_id) == CheckpointView(2, scene.now, '{"page":4}')
 
 
 def _ids(scene: Scene, **wanted: object) -> list[str]:

@@ -79,6 +79,14 @@ def test_a_killed_attempt_says_how_far_it_came(node: NodeUnderTest, killed: Hand
     report = bundle_of(node, killed).report
     assert "progress 46 of 300 when last seen" in report
     assert "what the probes had seen (" in report
+    shown = node.cli("show", killed.task_id).stdout.splitlines()
+    assert "  progress   46 of 300 when last seen" in shown
+    (usage,) = [line for line in shown if line.startswith("  usage ")]
+    assert "progress" not in usage
+    (told,) = [line for line in shown if line.startswith("  checkpoint ")]
+    assert told.startswith('  checkpoint {"text":"mine"} (attempt 1, ')
+    saved = node.cli_json("show", killed.task_id)["checkpoint"]
+    assert (saved["attempt"], saved["value"]) == (1, '{"text":"mine"}')
 
 
 def test_the_list_shows_how_a_crash_ended(node: NodeUnderTest, killed: Handle) -> None:

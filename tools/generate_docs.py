@@ -13,6 +13,7 @@ import click
 
 from autopsy.cause import MEANINGS
 from supervisor.cli.group import build
+from supervisor.model.states import REASON_MEANINGS
 from supervisor.settings import Setting, Settings, node_grace, table
 from supervisor.telemetry.catalog import CATALOG, Metric
 from supervisor.telemetry.events import EVENTS
@@ -159,12 +160,23 @@ def diagnoses_page() -> Iterator[str]:
         yield f"| `{code}` | {meaning.sentence} | {meaning.remedy} |"
 
 
+def reasons_page() -> Iterator[str]:
+    """Return the lines of docs/reasons.md."""
+    yield from ("# Reasons", "", NOTICE, "")
+    yield "Why a task was moved: the word in `supervisor history` (REASON), beside the state in"
+    yield "`supervisor show`, in `reason` with `--json` and in the metrics. Lines of a history that"
+    yield "move nothing are notes; those of a stop request are listed in [states](states.md)."
+    yield from ("", "| reason | what it says |", "|---|---|")
+    yield from (f"| `{reason}` | {text} |" for reason, text in REASON_MEANINGS.items())
+
+
 PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "settings.md": settings_page,
     "cli.md": cli_page,
     "events.md": events_page,
     "metrics.md": metrics_page,
     "diagnoses.md": diagnoses_page,
+    "reasons.md": reasons_page,
 }
 
 

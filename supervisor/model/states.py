@@ -81,6 +81,38 @@ class Reason(StrEnum):
     RERUN = "rerun"
 
 
+#: What each reason says to a person: the source of docs/reasons.md.
+REASON_MEANINGS: Mapping[Reason, str] = MappingProxyType(
+    {
+        Reason.SUBMITTED: "Somebody submitted it.",
+        Reason.CLAIMED: "A node has taken it for one of its workers.",
+        Reason.RETURNED: "The body returned; its value is the result.",
+        Reason.RAISED: "The body raised, or its params did not fit it.",
+        Reason.RESULT_INVALID: "The body returned what is not JSON. It is not run again.",
+        Reason.RESULT_TOO_LARGE: "The body returned over 256 KiB of JSON. It is not run again.",
+        Reason.CRASHED: "Its process died, and nothing more is known of how.",
+        Reason.OOM_KILLED: "The kernel's OOM killer took its process.",
+        Reason.KILLED_BY_SIGNAL: "Its process died of a signal that the node did not send.",
+        Reason.NATIVE_CRASH: "Its process died of a fault in native code, such as SIGSEGV.",
+        Reason.EXITED: "Its process left with an exit code, as by `os._exit`.",
+        Reason.MEMORY: "It was killed above `memory_limit_bytes`.",
+        Reason.SOFT_TIMEOUT: "It was told of its soft limit and left.",
+        Reason.TIMEOUT: "It was killed at its hard limit, or returned after it.",
+        Reason.STALLED: "It was killed without new progress for the type's `progress_timeout`.",
+        Reason.HEARTBEAT_LOST: "It was killed without a sign of life, or since it was stopped.",
+        Reason.CPU_SPIN: "It used a full CPU for `cpu_spin_after`; this version only reports that.",
+        Reason.NODE_LOST: "The node that ran it died; the next node ended the attempt.",
+        Reason.CANCELED: "Somebody canceled it.",
+        Reason.FORCED: "Somebody ended it with `supervisor fail`.",
+        Reason.NEVER_STARTED: "It was taken back before its first line ran. No retry is used.",
+        Reason.SHUTDOWN: "Its node was stopped. No retry is used.",
+        Reason.PREEMPTED: "It made room for another; this version never does that.",
+        Reason.RETRY: "It waits to be run again after a failure, a crash or a time limit.",
+        Reason.REQUEUED: "It waits to be run again after an end that was not its own.",
+        Reason.RERUN: "Somebody ran it again with `supervisor rerun`.",
+    }
+)
+
 #: Endings that say nothing about the task itself: it goes back to PENDING and no retry is used.
 REQUEUE_REASONS = frozenset({Reason.NEVER_STARTED, Reason.SHUTDOWN, Reason.PREEMPTED})
 

@@ -11,7 +11,7 @@ import pytest
 from doc_text import PAGES, README, REPOSITORY, blocks, links, prose
 
 from supervisor.cli.group import COMMANDS, build
-from supervisor.model.states import TRANSITIONS, State
+from supervisor.model.states import REQUEUE_REASONS, TRANSITIONS, Reason, State
 from supervisor.settings import Settings, load_settings, node_grace, table, toml_from
 from supervisor.worker.context import TaskContext
 
@@ -97,6 +97,16 @@ def test_the_table_of_states_is_that_of_the_source() -> None:
     )
     told = {State(name): frozenset(re.findall("[A-Z]+", moves)) for name, moves in rows}
     assert told == dict(TRANSITIONS)
+
+
+def test_what_to_do_with_a_failed_task_knows_every_such_reason() -> None:
+    page = (DOCS / "failed.md").read_text("utf-8")
+    cells = re.findall(r"^\| (`[^|]*`) \|", page, re.MULTILINE)
+    told = {Reason(word) for cell in cells for word in re.findall(r"`(\w+)`", cell)}
+    ends_well_or_by_hand = {Reason.SUBMITTED, Reason.CLAIMED, Reason.RETURNED, Reason.CANCELED}
+    goes_on = REQUEUE_REASONS | {Reason.RETRY, Reason.REQUEUED, Reason.RERUN}
+    only_reported = {Reason.CPU_SPIN}
+    assert told == set(Reason) - ends_well_or_by_hand - goes_on - only_reported
 
 
 def test_the_context_is_documented_in_full() -> None:

@@ -10,6 +10,7 @@ import click
 import pytest
 
 from supervisor.cli.group import build
+from supervisor.model.states import REASON_MEANINGS, Reason
 from supervisor.settings import table
 from supervisor.telemetry.catalog import CATALOG
 from supervisor.telemetry.events import EVENTS
@@ -27,7 +28,7 @@ def generator() -> ModuleType:
     return module
 
 
-NAMES = ("settings.md", "cli.md", "events.md", "metrics.md", "diagnoses.md")
+NAMES = ("settings.md", "cli.md", "events.md", "metrics.md", "diagnoses.md", "reasons.md")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -56,6 +57,9 @@ def test_everything_is_documented() -> None:
         assert f"| `{event}` |" in pages["events.md"]
     for metric in CATALOG.values():
         assert f"| `{metric.full_name}` |" in pages["metrics.md"]
+    assert set(REASON_MEANINGS) == set(Reason)
+    for reason in Reason:
+        assert f"| `{reason}` |" in pages["reasons.md"]
     root = build()
     for name in root.list_commands(click.Context(root)):
         assert f"\n## supervisor {name}\n" in pages["cli.md"]

@@ -15,9 +15,10 @@ import click
 from supervisor.cli.call import Call, command, os_user
 from supervisor.cli.ids import full_id
 from supervisor.cli.text import cell, clock, columns, plain, size
+from supervisor.cli.wording import diagnosis
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
-from supervisor.model.states import CRASH_REASONS, Reason
+from supervisor.model.states import Reason
 
 if TYPE_CHECKING:
     from autopsy.bundle import Bundle
@@ -38,7 +39,9 @@ def autopsy() -> None:
 
 @command(name="list", example="supervisor autopsy list --limit 10", group=autopsy)
 @click.argument("task_id", metavar="[TASK_ID]", required=False)
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Bundles shown.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="Bundles shown."
+)
 def list_autopsies(call: Call, task_id: str | None, limit: int) -> None:
     """List bundles, newest first, of all tasks or of one.
 
@@ -56,7 +59,7 @@ def list_autopsies(call: Call, task_id: str | None, limit: int) -> None:
                 cell(one.task_id),
                 cell(one.attempt),
                 cell(one.verdict),
-                cell(_diagnosis(one)),
+                cell(diagnosis(one)),
                 cell(one.status),
                 size(one.bytes),
             )
@@ -70,12 +73,6 @@ def list_autopsies(call: Call, task_id: str | None, limit: int) -> None:
             yield f"not recorded: {plain(file.path)} ({written})"
 
     call.answer({"autopsies": found, "unrecorded": unrecorded}, lines)
-
-
-def _diagnosis(record: AutopsyRecord) -> str | None:
-    """Return what is known of the cause: of a crash no more than how it ended, which is certain."""
-    crashed = record.status != "failed" and record.verdict in CRASH_REASONS
-    return record.diagnosis or (record.verdict if crashed else None)
 
 
 def _unrecorded(call: Call, task_id: str | None, recorded: set[str]) -> list[Listed]:
@@ -177,7 +174,7 @@ def _capture(call: Call, task: TaskView, worker: WorkerRecord, by: str) -> Autop
             kept=_own_words(task, worker),
         )
         taken = take(order)
-    diagnosis = [asdict(one) for one in taken.heading.diagnosis]
+    found = [asdict(one) for one in taken.heading.diagnosis]
     return AutopsyRecord(
         autopsy_id=autopsy_id,
         task_id=task.task_id,
@@ -187,8 +184,8 @@ def _capture(call: Call, task: TaskView, worker: WorkerRecord, by: str) -> Autop
         path=str(folder / f"{autopsy_id}.zip"),
         status=taken.status,
         verdict=ASKED,
-        diagnosis=diagnosis[0]["code"] if diagnosis else None,
-        diagnosis_json=json.dumps(diagnosis, ensure_ascii=False),
+        diagnosis=found[0]["code"] if found else None,
+        diagnosis_json=json.dumps(found, ensure_ascii=False),
         created_at=now,
         bytes=taken.size_bytes,
         ms=int(taken.heading.duration_ms),

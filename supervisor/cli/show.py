@@ -16,6 +16,7 @@ from supervisor.cli.text import cell, clock, columns, plain, size, span, state_t
 from supervisor.cli.waiting import waits_for
 from supervisor.cli.wording import (
     checkpoint_document,
+    diagnosis,
     for_good,
     last_progress,
     limits,
@@ -167,8 +168,7 @@ def _follow_lines(
     task: TaskView, trail: Sequence[HistoryLine], attempts: Sequence[AttemptView]
 ) -> Iterator[str]:
     """Say what holds and what follows: limits, who canceled it, how it runs again."""
-    if held := limits(task, attempts):
-        yield f"  limits     {held}"
+    yield f"  limits     {limits(task, attempts)}"
     if task.state is State.CANCELED and (who := who_canceled(trail)):
         yield f"  end        {cell(who, 500)}"
     if ended := for_good(task):
@@ -258,6 +258,6 @@ def _ladder_lines(ladder: Iterable[dict[str, Any]]) -> Iterator[str]:
 def _autopsy_lines(autopsies: Sequence[AutopsyRecord]) -> Iterator[str]:
     for one in autopsies:
         yield (
-            f"autopsy {cell(one.autopsy_id)}  attempt {one.attempt}  {cell(one.diagnosis)}  "
+            f"autopsy {cell(one.autopsy_id)}  attempt {one.attempt}  {cell(diagnosis(one))}  "
             f"{one.status}, {size(one.bytes)}, {span(one.ms / 1000)}"
         )

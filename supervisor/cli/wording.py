@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from supervisor.cli.ids import END_DIGITS
 from supervisor.cli.text import ago, plain, size, span
-from supervisor.model.states import Reason, State
+from supervisor.model.states import CRASH_REASONS, Reason, State
 
 if TYPE_CHECKING:
-    from supervisor.store import HistoryLine, TaskLine, TaskView
+    from supervisor.store import AutopsyRecord, HistoryLine, TaskLine, TaskView
     from supervisor.store.view import AttemptView, CheckpointView
 
 #: States that a task only reads when it has ended for good, until a person reruns it.
 FINAL = frozenset({State.FAILED, State.TIMEOUT})
+_NOT_STORED = frozenset({Reason.RESULT_INVALID, Reason.RESULT_TOO_LARGE})
 #: How far an attempt came, as its usage has it.
 LAST_PROGRESS = ("progress_done", "progress_total")
 #: Characters of a checkpoint that are shown.
@@ -61,10 +62,21 @@ def for_good(task: TaskView) -> tuple[str, str] | None:
     again = f"it runs again only by `supervisor rerun {task.task_id[-END_DIGITS - 2 :]} --reason …`"
     if task.quarantined:
         return "quarantined", f"it has killed its worker {task.crash_count} times; {again}"
+    return "final", f"{_no_retry(task)}; {again}"
+
+
+def _no_retry(task: TaskView) -> str:
+    """Say why no retry followed."""
     if task.reason == Reason.FORCED:
-        return "final", f"a person ended it; {again}"
-    most = "" if task.max_retries is None else f" of {task.max_retries}"
-    return "final", f"{task.retry_count}{most} retries used; {again}"
+        return "a person ended it"
+    if task.reason in _NOT_STORED:
+        return "its result cannot be stored, which no retry cures"
+    used, most = task.retry_count, task.max_retries
+    if most is None and task.reason == Reason.RAISED:  # all are used, or no_retry_for names it
+        return f"no retry follows, {used} used"
+    most = used if most is None else most
+    cure = ", and its error is not retried" if used < most else ""
+    return f"{used} of {most} retries used{cure}"
 
 
 def limits(task: TaskView, attempts: Sequence[AttemptView]) -> str:
@@ -81,7 +93,7 @@ def limits(task: TaskView, attempts: Sequence[AttemptView]) -> str:
         told.append(f"soft {soft:g} s" if math.isfinite(soft) else "no soft one")
     if task.max_retries is not None:
         told.append(f"retries {task.max_retries}")
-    return ", ".join(told)
+    return ", ".join(told) or "those of its type and of the node's settings"
 
 
 def naming_limit(text: str | None, attempt: AttemptView) -> str | None:
@@ -117,6 +129,12 @@ def last_progress(attempt: AttemptView) -> str | None:
     if done is None:
         return None
     return f"{done:g}{'' if total is None else f' of {total:g}'} when last seen"
+
+
+def diagnosis(record: AutopsyRecord) -> str | None:
+    """Return what is known of the cause: of a crash no more than how it ended, which is certain."""
+    crashed = record.status != "failed" and record.verdict in CRASH_REASONS
+    return record.diagnosis or (record.verdict if crashed else None)
 
 
 def checkpoint_document(saved: CheckpointView | None) -> dict[str, Any] | None:

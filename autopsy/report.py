@@ -115,7 +115,8 @@ def _logs(payload: Payload) -> Iterator[str]:
     records = payload.get("records") or []
     if not records:
         return
-    yield from _title(f"Last {len(records)} log records")
+    count = len(records)
+    yield from _title("The last log record" if count == 1 else f"The last {count} log records")
     for one in records:
         at = datetime.fromtimestamp(one["created"], UTC).isoformat(timespec="milliseconds")
         yield f"{at} {logging.getLevelName(one['level'])} {one['logger']}: {one['text']}"

@@ -53,7 +53,9 @@ def test_a_bundle_tells_only_of_its_own_attempt(
     assert rest.endswith(" WARNING talk: mine was logged\n")
     assert sections["output"]["written_bytes"] == len(sections["output"]["text"])
     assert not [secret for secret in SECRETS if secret in str(sections)]
-    assert not [secret for secret in SECRETS if secret in bundle_of(node, handle).report]
+    report = bundle_of(node, handle).report
+    assert not [secret for secret in SECRETS if secret in report]
+    assert report.count("mine was logged") == 1
 
 
 def test_evidence_that_is_asked_for_tells_only_of_its_own_attempt(node: NodeUnderTest) -> None:
@@ -79,7 +81,10 @@ def test_a_killed_attempt_says_how_far_it_came(node: NodeUnderTest, killed: Hand
     report = bundle_of(node, killed).report
     assert "progress 46 of 300 when last seen" in report
     assert "what the probes had seen (" in report
+    bundle_of(node, killed)
     shown = node.cli("show", killed.task_id).stdout.splitlines()
+    (listed,) = [line for line in shown if line.startswith("autopsy ")]
+    assert "  attempt 1  killed_by_signal  partial, " in listed
     assert "  progress   46 of 300 when last seen" in shown
     (usage,) = [line for line in shown if line.startswith("  usage ")]
     assert "progress" not in usage

@@ -35,8 +35,8 @@ def shown(records: list[dict[str, Any]], output: str) -> list[str]:
 def test_a_log_record_is_told_once_and_its_level_by_name() -> None:
     output = "printed\n2026-11-29 19:00:00,123 INFO supervisor.task: sending\nprinted too\n"
     assert shown([record("sending")], output) == [
-        "Last 1 log records",
-        "------------------",
+        "The last log record",
+        "-------------------",
         "1970-01-01T00:00:00.250+00:00 INFO supervisor.task: sending",
         "",
         "End of its output, but for the log records above",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness import Start, eventually
 
+from supervisor.cli.submit import UNCHECKED
 from supervisor.model.states import State
 
 APP = """
@@ -32,7 +33,7 @@ def test_from_announcement_to_judgement(start_node: Start, tmp_path: Path) -> No
     assert types == [("export", "exports", node.node_id()), ("tidy", None, node.node_id())]
     submitted = node.cli_json("submit", "export", "--param", "rows=5", "--max-retries", "0")
     task_id = submitted["tasks"][0]["task_id"]
-    assert (submitted["notes"], node.cli_json("show", task_id)["queue"]) == ([], "exports")
+    assert (submitted["notes"], node.cli_json("show", task_id)["queue"]) == ([UNCHECKED], "exports")
     node.started(node.app.get(task_id))
     progress = eventually(lambda: node.cli_json("show", task_id)["progress"])
     assert (progress["done"], progress["total"], 0 <= progress["still_s"] < 30) == (2.0, 5.0, True)

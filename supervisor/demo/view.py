@@ -100,7 +100,8 @@ class LinePage(Page):
     def sum_up(self, ending: Ending) -> None:
         self._console.print()
         for piece in epilogue(ending, self._console.width):
-            self._console.print(piece)
+            # lines of a pipe stay whole, such as paths; what is laid out folds, or it would be cut
+            self._console.print(piece, soft_wrap=None if isinstance(piece, Text) else False)
 
 
 class LivePage(LinePage):

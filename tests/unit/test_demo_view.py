@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 from rich.console import Console
 
 from supervisor.demo import view, words
 from supervisor.demo.cast import CAST, Part, children, expected_counts
-from supervisor.demo.scene import Scene
+from supervisor.demo.scene import Ending, Scene
+from supervisor.demo.stage import Stage
 from supervisor.model.states import State
 from supervisor.store import AutopsyRecord
 from supervisor.store.view import TaskLine
@@ -94,3 +97,17 @@ def test_the_bundle_to_read_is_that_of_the_deadlock() -> None:
 def test_the_readme_counts_the_tasks_as_the_cast_has_them() -> None:
     number = sum(part.tasks for part in CAST) + children()
     assert f"gives it {number} tasks." in README.read_text("utf-8")
+
+
+def test_a_pipe_gets_all_of_the_evidence_and_whole_paths(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    causes = [{"code": "busy.python", "confidence": 0.5, "evidence": ["w" + " word" * 30 + " end"]}]
+    scene = at_the_end()
+    long = replace(scene.autopsies[1], diagnosis_json=json.dumps(causes), path=f"/{'b' * 70}/x.zip")
+    page = view.LinePage(cast(Stage, None), None)  # its summary asks nothing of the stage
+    page.sum_up(Ending(replace(scene, autopsies=(long,)), (), True, 20.0))
+    told = capsys.readouterr().out
+    assert f"read it  autopsy show {long.path}\n" in told
+    assert f"{'word ' * 30}end" in re.sub(r"\s+", " ", told)

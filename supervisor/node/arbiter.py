@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from supervisor.model.record import ProcessIdentity
 from supervisor.node import port
@@ -23,6 +24,9 @@ from supervisor.node.staffing import Staffing
 from supervisor.node.watching import Watching
 from supervisor.telemetry.events import emit
 from supervisor.worker.wire import ChildSubmitted
+
+#: A stop waits this long at most for a claim that is being written.
+CLAIM_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,9 @@ class Arbiter:
 
     @property
     def done(self) -> bool:
-        """Whether the node may exit: it was told to stop and no worker is left."""
-        return self._leaving.done
+        """Whether the node may exit: told to stop, no worker left, nothing claimed for one."""
+        waits = self._dispatching.claiming and self.floor.scribe.waited_s() < CLAIM_PATIENCE_S
+        return self._leaving.done and not waits
 
     @property
     def health(self) -> Health:
@@ -95,9 +100,10 @@ class Arbiter:
         self._planned_s = self._pause(now)
         return self._planned_s
 
-    def _step(self, step: Callable[[float], None], now: float) -> None:
+    def _step(self, step: Callable[..., None], *what: Any) -> None:
+        """Do it; whatever goes wrong there, the rest of the turn is done."""
         try:
-            step(now)
+            step(*what)
         except Exception as exc:
             self.floor.metrics.inc("loop_errors_total")
             emit("loop.failed", step=step.__qualname__, error=repr(exc), exc_info=True)
@@ -114,9 +120,9 @@ class Arbiter:
 
     def _listen(self, now: float) -> None:
         for event in self.floor.pool.events():
-            self._hear(event, now)
+            self._step(self._hear, event, now)
         for reply in self.floor.scribe.replies():
-            self._read(reply, now)
+            self._step(self._read, reply, now)
 
     def _hear(self, event: port.PoolEvent, now: float) -> None:
         floor, staffing = self.floor, self.staffing

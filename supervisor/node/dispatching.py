@@ -22,6 +22,10 @@ from supervisor.worker.wire import Assign
 UNREAD_S = 1.0
 #: What waits is looked at this often: under load it is hundreds of attempts.
 CHECK_EVERY_S = 0.005
+#: Of what waits behind others none waits longer: they have become slower than they were.
+LONGEST_WAIT_S = 4 * LOOK_AHEAD_S
+#: A type counts for the look-ahead as long as one of it was claimed within this time.
+IN_PLAY_S = 1.0
 #: Endings of short attempts wait at most this long for company, unless a claim is being written.
 HOLD_S = 0.004
 #: Look-ahead is claimed this many at a time: a commit of more keeps other writers waiting.
@@ -43,7 +47,8 @@ class Dispatching:
         self._hungry = True
         self._polled_at = self._held_at = self._checked_at = float("-inf")
         self._due_at: datetime | None = None
-        self._in_play: set[str] = set()
+        self._runs_dry = False
+        self._in_play: dict[str, float] = {}
 
     def ring(self) -> None:
         """Somebody says that there may be work."""
@@ -71,12 +76,13 @@ class Dispatching:
             return []
         if not self._hungry and now - self._polled_at < self._poll_wait_s and not self._is_due():
             return []
-        types = floor.claimable()
+        takers = self._takers()
+        types = floor.claimable(takers)
         if not types:
             return []
-        owners = [self._place(slot) for slot in self._takers() if self._is_empty(slot)]
-        short = self._short_types()
-        ahead = self._places_ahead(short, now)
+        owners = [self._place(slot) for slot in takers if self._is_empty(slot)]
+        depth, short = self._look_ahead(types, now)
+        ahead = [] if self._runs_dry else self._places_ahead(takers, depth, short, now)
         if not owners and not ahead:
             return []
         self._outstanding, self._hungry, self._polled_at = True, False, now
@@ -106,17 +112,21 @@ class Dispatching:
         slot.promised += 1
         return Owner(slot.worker_id, slot.pid, slot.start_ticks)
 
-    def _short_types(self) -> tuple[str, ...]:
-        held, means = self._floor.held, self._listening.durations
-        return tuple(kind for kind, mean in means.items() if is_short(mean) and kind not in held)
+    def _look_ahead(self, types: tuple[str, ...], now: float) -> tuple[int, tuple[str, ...]]:
+        """Return how many attempts a worker may hold, and which types fit in so many places."""
+        means = self._listening.durations
+        short = [kind for kind in types if kind in means and is_short(means[kind])]
+        since = now - IN_PLAY_S
+        depth = look_ahead([means[kind] for kind in short if self._in_play.get(kind, 0.0) > since])
+        return depth, tuple(kind for kind in short if means[kind] * depth <= LOOK_AHEAD_S)
 
-    def _places_ahead(self, short: tuple[str, ...], now: float) -> list[Owner]:
+    def _places_ahead(
+        self, takers: list[Slot], depth: int, short: tuple[str, ...], now: float
+    ) -> list[Owner]:
         """Offer places behind running short attempts, round robin over the workers."""
-        durations = self._listening.durations
-        depth = look_ahead([durations[kind] for kind in short if kind in self._in_play])
         busy = [
             slot
-            for slot in self._takers()
+            for slot in takers
             if slot.attempts and self._all_short(slot, short) and self._stuck_s(slot, now) == 0
         ]
         most = self._floor.settings.recycle_after_tasks
@@ -150,10 +160,11 @@ class Dispatching:
         for owner in claimed.asked:
             if (slot := floor.slots.get(owner.worker_id)) is not None:
                 slot.promised = max(0, slot.promised - 1)
+        self._runs_dry = self._is_due()  # it may not wait behind others: wait for an empty place
         if claimed.claims:
             self._hungry = True  # there may be more where these came from
-            self._in_play = {claim.type for claim in claimed.claims}
         for claim in claimed.claims:
+            self._in_play[claim.type] = now
             self._assign(claim, now)
 
     def _assign(self, claim: Claim, now: float) -> None:
@@ -188,7 +199,9 @@ class Dispatching:
                 self._closing.give_back_unread(slot, "asked to stop before its first line")
             elif self._stuck_s(slot, now) and waited_s > LOOK_AHEAD_S:
                 self._closing.give_back_unread(slot, "waited too long behind another attempt")
-            elif slot.current is None and waited_s > UNREAD_S:
+            elif len(waiting) > 1 and waited_s > LONGEST_WAIT_S:
+                self._closing.give_back_unread(slot, "waited too long behind others")
+            elif slot.current is None and now - max(waiting[0].sent_at, slot.read_at) > UNREAD_S:
                 self._closing.give_back_unread(slot, "its worker did not read it")
                 stuck = waited_s > self._floor.rules_of(waiting[0]).heartbeat_s  # read, not begun
                 if not slot.attempts or stuck:  # an idle worker that does not read is no worker

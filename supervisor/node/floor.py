@@ -16,7 +16,7 @@ from supervisor.clock import Clock
 from supervisor.model.health import Action, Host, Limits, Pulse, Rules, Signs, Verdict
 from supervisor.model.outcome import Outcome, StopMark
 from supervisor.model.record import ChildSpec, Claim, Ending
-from supervisor.model.states import REQUEUE_REASONS, State
+from supervisor.model.states import REQUEUE_REASONS, Reason, State
 from supervisor.model.termination import Farewell
 from supervisor.node.port import Finish, Note, Pool, Scribe
 from supervisor.settings import Settings, TaskLimits, TaskOptions
@@ -107,6 +107,8 @@ class Slot:
     ready_at: float | None = None
     promised: int = 0
     assigned: int = 0
+    last_seq: int = 0
+    read_at: float = 0.0
     attempts: dict[int, Attempt] = field(default_factory=dict)
     retiring: bool = False
     leaving: str = ""
@@ -148,6 +150,7 @@ class Floor:
     metrics: Metrics
     slots: dict[str, Slot] = field(default_factory=dict)
     types: dict[str, TypeInfo] = field(default_factory=dict)
+    known: dict[int, frozenset[str]] = field(default_factory=dict)
     queues: set[str] = field(default_factory=set)
     held: dict[str, float] = field(default_factory=dict)
     options: dict[str, TaskOptions] = field(default_factory=dict)
@@ -179,9 +182,21 @@ class Floor:
             if (attempt := slot.current) is not None:
                 yield slot, attempt
 
-    def claimable(self) -> tuple[str, ...]:
-        """Return the types whose tasks may be started now."""
-        return tuple(kind for kind in self.types if kind not in self.held)
+    def learn(self, generation: int, types: Iterable[TypeInfo]) -> None:
+        """Take in the types of a generation of the app; older workers keep theirs."""
+        self.types = {info.name: info for info in types}
+        self.known[generation] = frozenset(self.types)
+        alive = {slot.generation for slot in self.slots.values()} | {generation}
+        self.known = {one: names for one, names in self.known.items() if one in alive}
+
+    def claimable(self, takers: Iterable[Slot]) -> tuple[str, ...]:
+        """Return the types whose tasks may be started now, on any of these workers."""
+        generations = {slot.generation for slot in takers}
+        return tuple(
+            kind
+            for kind in self.types
+            if kind not in self.held and all(kind in self.known[one] for one in generations)
+        )
 
     def limits_of(self, claim: Claim) -> TaskLimits:
         """Return the effective limits of a task: task > type > queue > settings."""
@@ -252,6 +267,8 @@ class Floor:
     ) -> None:
         """Take an attempt off its worker and put its ending down for this turn's commit."""
         slot.attempts.pop(attempt.seq, None)
+        if outcome.reason is Reason.NEVER_STARTED:
+            slot.assigned -= 1  # the worker will not count it either
         limits = attempt.limits
         ended_mono = self.clock.mono() if ended_at is None else ended_at
         started = attempt.started_at

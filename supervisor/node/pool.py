@@ -87,7 +87,7 @@ class ProcessPool:
         self._obstacles: tuple[str, ...] = ()
         self._announced = 0
         self._wanted: deque[tuple[str, int]] = deque()
-        self._tools: list[subprocess.Popen[bytes]] = []
+        self._tools = process.Tools()
         self._buffer = bytearray(wire.READ_BYTES)
         self._decoder: wire.Decoder[wire.FromZygote] = wire.Decoder(wire.FromZygote)
         self._captures = Captures(Path(settings.autopsy_dir), clock, ear, self._events.append)
@@ -272,7 +272,7 @@ class ProcessPool:
             self._ear.forget(nest.line.fileno())
             nest.line.close()  # a zygote leaves when its line closes
             if not nest.used:
-                self._tools.append(nest.program)
+                self._tools.adopt(nest.program)
 
     def _hear_worker(self, worker: _Worker) -> None:
         try:
@@ -372,7 +372,7 @@ class ProcessPool:
                 *("--keep-days", str(settings.autopsy_keep_days)),
                 *("--keep-bytes", str(settings.autopsy_keep_bytes)),
             )
-            self._tools.append(process.start_tool(command))
+            self._tools.run(*command)
 
     def knock(self, worker_id: str) -> None:
         if (worker := self._workers.get(worker_id)) is not None:
@@ -404,12 +404,13 @@ class ProcessPool:
             return
         self._ear.forget(worker.line.control.fileno())
         worker.line.close()
-        self._tools += process.remove_folder(worker.temp_dir)
+        if not process.remove_empty(worker.temp_dir):
+            self._tools.run("rm", "-rf", "--", str(worker.temp_dir))
 
     def reclaim_segments(self, task_id: str, attempt: int) -> int:
         made = segments.made_by(segments.prefix_of(task_id, attempt))
         if made:  # giving back much memory takes a while: beside the loop
-            self._tools.append(process.start_tool(["rm", "-f", "--", *map(str, made)]))
+            self._tools.run("rm", "-f", "--", *map(str, made))
         return len(made)
 
     def reconfigure(self, settings: Settings) -> None:
@@ -424,12 +425,12 @@ class ProcessPool:
         self._captures.shift(gap_s)
 
     def sweep_strangers(self) -> int:
-        self._tools = [tool for tool in self._tools if tool.poll() is None]
+        tools = self._tools.pids()
         if self._unborn():
             return 0  # one of the unknown children may be a newborn of ours: the next round
         known = {worker.pid for worker in self._workers.values() if worker.pidfd >= 0}
         known |= {nest.program.pid for nest in self._nests} | self._captures.pids()
-        known |= {tool.pid for tool in self._tools}
+        known |= tools
         strangers = [pid for pid in tree.children(os.getpid()) if pid not in known]
         for pid in strangers:
             tree.kill_descendants(pid)
@@ -443,6 +444,4 @@ class ProcessPool:
             self.forget(worker_id)
         for nest in list(self._nests):
             self._close_nest(nest)
-        for tool in self._tools:
-            with suppress(subprocess.TimeoutExpired):
-                tool.wait(2)
+        self._tools.wait(2)

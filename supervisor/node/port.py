@@ -296,7 +296,8 @@ class ClockSet:
 class ClaimFor:
     """Claim tasks for these free places, of these types, from these queues (None: all).
 
-    `ahead` are places behind an attempt that still runs; only `ahead_types` may wait there.
+    `ahead` are places behind an attempt that still runs; only `ahead_types` may wait there, and
+    none of them overtakes a task of another type.
     """
 
     owners: Sequence[Owner]
@@ -346,7 +347,10 @@ Request = (
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The tasks claimed (perhaps none), for how many places, and when the next one is due."""
+    """The tasks claimed (perhaps none), for how many places, and when the next one is due.
+
+    What is due already and was not claimed, though places were left, may not wait in those.
+    """
 
     asked: Sequence[Owner]
     claims: Sequence[Claim]

@@ -24,6 +24,7 @@ from pathlib import Path
 from supervisor.errors import BootFailed, Refused
 from supervisor.model.crash import ExitStatus
 from supervisor.model.record import ProcessIdentity
+from supervisor.telemetry.events import emit
 from supervisor.worker import tree, wire
 from supervisor.worker.presence import own_place
 from supervisor.worker.zygote import DESCRIPTOR_LIMIT, PR_SET_CHILD_SUBREAPER, prctl
@@ -205,15 +206,48 @@ def start_tool(
     )
 
 
-def remove_folder(path: Path) -> list[subprocess.Popen[bytes]]:
-    """Remove a folder with all in it; return the programs that do, none for an empty one."""
+class Tools:
+    """Short-lived programs of our own beside the loop, reaped when they are done.
+
+    One that cannot be started is told and missed: what it was to do (remove a folder, prune
+    bundles) matters less than the turn that asked for it.
+    """
+
+    def __init__(self) -> None:
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def run(self, *arguments: str) -> None:
+        """Start one, if that is possible now."""
+        try:
+            self.adopt(start_tool(arguments))
+        except OSError as exc:  # no more processes may be made, or there is no such program
+            emit("loop.failed", step=f"starting {arguments[0]}", error=repr(exc))
+
+    def adopt(self, program: subprocess.Popen[bytes]) -> None:
+        """Reap this one too when it is done."""
+        self._running.append(program)
+
+    def pids(self) -> set[int]:
+        """Reap what is done and return who runs on."""
+        self._running = [program for program in self._running if program.poll() is None]
+        return {program.pid for program in self._running}
+
+    def wait(self, each_s: float) -> None:
+        """Give each of them that long to end."""
+        for program in self._running:
+            with suppress(subprocess.TimeoutExpired):
+                program.wait(each_s)
+
+
+def remove_empty(path: Path) -> bool:
+    """Remove a folder if there is nothing in it; say whether it is gone."""
     try:
         path.rmdir()  # so it is nearly always
     except FileNotFoundError:
-        pass
+        return True
     except OSError:
-        return [start_tool(["rm", "-rf", "--", str(path)])]
-    return []
+        return False
+    return True
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:

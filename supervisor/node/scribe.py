@@ -279,12 +279,18 @@ class StoreScribe:
     def _claim(self, tx: Transaction, claim: port.ClaimFor) -> port.Claimed:
         now = self._clock.now()
         got: list[Claim] = []
-        for owners, types in ((claim.owners, claim.types), (claim.ahead, claim.ahead_types)):
-            if owners and types:
-                got += tx.claim(
-                    owners, node_id=self._node_id, queues=claim.queues, types=types, now=now
-                )
-        return port.Claimed(claim.places, tuple(got))
+        for owners, only in ((claim.owners, None), (claim.ahead, claim.ahead_types)):
+            got += tx.claim(
+                owners,
+                node_id=self._node_id,
+                queues=claim.queues,
+                types=claim.types,
+                only=only,
+                now=now,
+            )
+        full = len(got) == len(claim.places)
+        next_due = None if full else tx.next_due(claim.queues, claim.types)
+        return port.Claimed(claim.places, tuple(got), next_due)
 
     def _nothing(self, claim: port.ClaimFor) -> port.Claimed:
         with self._ledger.looking() as look:

@@ -58,7 +58,7 @@ class Staffing:
         if event.generation > floor.booted_generation > 0:
             self._reason = "reload"
         floor.booted_generation = event.generation
-        floor.types = {info.name: info for info in event.types}
+        floor.learn(event.generation, event.types)
         floor.options = {info.name: TaskOptions(**info.options) for info in event.types}  # type: ignore[arg-type]
         floor.metrics.allow("type", floor.types)
         queues = {name: options.queue for name, options in floor.options.items()}

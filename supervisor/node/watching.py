@@ -80,6 +80,8 @@ class Watching:
         begun: list[Started] = []
         for slot in floor.slots.values():
             reading = floor.pool.look(slot.worker_id) if slot.attempts else None
+            if reading is not None and reading.last_seq != slot.last_seq:
+                slot.last_seq, slot.read_at = reading.last_seq, now
             attempt = slot.attempts.get(reading.seq) if reading is not None else None
             if reading is not None and attempt is not None:
                 self._look(slot, attempt, reading, now)

@@ -110,17 +110,22 @@ class MemoryScribe:
             task = self.tasks[heapq.heappop(self._later)[1]]
             if task.state is State.PENDING:
                 self._due[task.claim.task_id] = task
-        claims = self._give(request.owners, request.types)
-        claims += self._give(request.ahead, request.ahead_types)
-        next_due = self._later[0][0] if self._later else None
+        claims = self._give(request.owners, request.types, request.types)
+        claims += self._give(request.ahead, request.types, request.ahead_types)
+        waiting = [task.claim.run_after for task in self._due.values()]
+        next_due = min([*waiting, *(self._later[0][:1] if self._later else ())], default=None)
         self._replies.append(port.Claimed(request.places, claims, next_due))
 
-    def _give(self, owners: Sequence[Owner], types: Collection[str]) -> list[Claim]:
+    def _give(
+        self, owners: Sequence[Owner], types: Collection[str], only: Collection[str]
+    ) -> list[Claim]:
         now = self._clock.now()
         due = [task for task in self._due.values() if task.claim.type in types]
         due.sort(key=lambda task: (-task.claim.priority, task.claim.run_after))
         claims = []
         for task, owner in zip(due, owners, strict=False):
+            if task.claim.type not in only:
+                break
             self._move(task, State.RUNNING, "claimed")
             task.claim = replace(
                 task.claim,

@@ -51,10 +51,13 @@ class Scene:
         node_id: str = NODE,
         queues: list[str] | None = None,
         types: frozenset[str] = frozenset({"greet", "part"}),
+        only: frozenset[str] | None = None,
     ) -> list[Claim]:
         owners = [Owner(f"worker_{index}", 100 + index, 5000) for index in range(count)]
         with self.ledger.transaction() as tx:
-            return tx.claim(owners, node_id=node_id, queues=queues, types=types, now=self.now)
+            return tx.claim(
+                owners, node_id=node_id, queues=queues, types=types, only=only, now=self.now
+            )
 
     def running(self, **fields: Any) -> Claim:
         """Submit a task and claim it, alone."""

@@ -67,6 +67,19 @@ def test_no_more_than_the_owners_are_claimed(scene: Scene) -> None:
     assert [claim.task_id for claim in scene.claim(9)] == ids[2:]
 
 
+def test_places_for_some_types_overtake_no_task_of_another(scene: Scene) -> None:
+    first = scene.submit("greet")
+    scene.pass_time(1)
+    other = scene.submit("part")
+    scene.pass_time(1)
+    behind = scene.submit("greet")
+    urgent = scene.submit("greet", priority=9)
+    only = frozenset({"greet"})
+    assert [claim.task_id for claim in scene.claim(4, only=only)] == [urgent, first]
+    assert scene.claim(4, only=only) == []
+    assert [claim.task_id for claim in scene.claim(4)] == [other, behind]
+
+
 def test_a_future_task_is_claimed_at_its_second_and_not_before(scene: Scene) -> None:
     due = START + timedelta(seconds=30)
     task_id = scene.submit(run_after=due, priority=9)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
-from harness import FAILED, PENDING, RUNNING, SUCCESS, NodeUnderTest, Start
+from harness import FAILED, PENDING, RUNNING, SUCCESS, NodeUnderTest, Start, eventually
 
 from supervisor.model.states import State
 
@@ -63,3 +64,52 @@ def test_nothing_is_claimed_for_a_worker_that_was_interrupted(start_node: Start)
     handles = [node.submit(kind) for _ in range(4) for kind in ("holds_regex_too_long", "ok")]
     views = node.app.wait([handle.task_id for handle in handles], 30)
     assert [view.attempt for view in views] == [1] * 8
+
+
+def test_what_was_taken_back_does_not_use_up_a_worker(start_node: Start) -> None:
+    """A worker counts what it has run, and so does the node: it goes on, or is recycled."""
+    node = start_node(workers=1, recycle_after_tasks=300)
+    quick, slow = {"type": "quick_or_slow"}, {"type": "quick_or_slow", "params": {"s": 0.15}}
+    handles = node.app.submit_many([*[quick] * 100, *([slow, *[quick] * 60] * 8)])
+    views = node.app.wait([handle.task_id for handle in handles], 60)
+    assert {view.state for view in views} == {State.SUCCESS}
+    assert sum(view.attempt for view in views) > len(views), "some had been taken back"
+
+
+def test_a_task_that_may_not_wait_behind_others_gets_its_turn(start_node: Start) -> None:
+    node = start_node(workers=1)
+    backlog = [{"type": "quick_or_slow", "params": {"s": 0.001}}] * 4000
+    node.app.submit_many(backlog)
+    eventually(lambda: _left(node) < 3500, 20)
+    urgent = node.submit("slow_work", spec={"priority": 9}, s=0.1)
+    assert urgent.wait(10).state is State.SUCCESS
+    assert _left(node) > 1000, "the others still wait"
+    node.app.cancel(_waiting(node), by="test", reason="enough")
+
+
+def test_a_type_that_becomes_slow_is_taken_back_and_no_worker_blamed(
+    start_node: Start, tmp_path: Path
+) -> None:
+    node = start_node(workers=1)
+    slow_now = tmp_path / "slow"
+    spec = {"type": "grows", "params": {"path": str(slow_now)}}
+    node.app.submit_many([spec] * 6000)
+    eventually(lambda: _left(node) < 5000, 20)
+    slow_now.write_text("")
+    time.sleep(0.2)
+    urgent = node.submit("quick_or_slow", spec={"priority": 9})
+    assert urgent.wait(3).state is State.SUCCESS
+    time.sleep(1.5)  # as long as it would take to call the worker one that does not read
+    node.app.cancel(_waiting(node), by="test", reason="enough")
+    whys = {row[0] for row in node.query("SELECT error FROM attempts WHERE error IS NOT NULL")}
+    assert "its worker did not read it" not in whys
+    assert node.query("SELECT count(*) FROM autopsies") == [(0,)]
+    assert node.events("worker.exited") == []
+
+
+def _left(node: NodeUnderTest) -> int:
+    return int(node.query("SELECT count(*) FROM tasks WHERE state = 'PENDING'")[0][0])
+
+
+def _waiting(node: NodeUnderTest) -> list[str]:
+    return [row[0] for row in node.query("SELECT task_id FROM tasks WHERE state = 'PENDING'")]

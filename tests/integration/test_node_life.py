@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import time
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -393,3 +394,22 @@ def test_worker_ignores_hup_and_int(node: NodeUnderTest) -> None:
         os.kill(pid, number)
     assert handle.wait(5).state is State.SUCCESS
     assert node.endings(handle.task_id) == [(SUCCESS, "returned", "reported", False)]
+
+
+def test_a_claim_that_is_being_written_at_the_stop_is_given_back(start_node: Start) -> None:
+    """The claim waits for the store; its workers have left before it is there."""
+    node = start_node()
+    node.run("ok")
+    due = datetime.now(UTC) + timedelta(seconds=0.8)
+    spec = {"type": "ok", "run_after": due.isoformat(), "max_retries": 0}
+    handles = node.app.submit_many([spec] * 2)
+    time.sleep(0.6)
+    with node.store_locked():
+        time.sleep(0.7)
+        node.signal(signal.SIGTERM)
+        time.sleep(1.5)
+    assert node.wait_exit() == 0
+    assert [handle.state() for handle in handles] == [State.PENDING] * 2
+    node.restart()
+    views = node.app.wait([handle.task_id for handle in handles], 20)
+    assert [(view.state, view.retry_count) for view in views] == [(State.SUCCESS, 0)] * 2

@@ -633,6 +633,17 @@ def quick_or_slow(ctx, s: float = 0.0, path: str | None = None):
 
 
 @app.task()
+def grows(ctx, path: str):
+    if os.path.exists(path):
+        time.sleep(0.03)
+
+
+@app.task()
+def slow_work(ctx, s: float):
+    time.sleep(s)
+
+
+@app.task()
 def draw(ctx):
     time.sleep(0.05)
     return [os.getpid(), random.random()]

@@ -16,10 +16,11 @@ from supervisor.model.record import ProcessIdentity
 from supervisor.model.spec import TaskSpec
 from supervisor.model.states import State
 from supervisor.node.arbiter import Arbiter, Pace
-from supervisor.node.floor import Floor
+from supervisor.node.floor import Floor, Slot
 from supervisor.settings import load_settings
 from supervisor.telemetry.metrics import Metrics
 from supervisor.testing import ManualClock, MemoryScribe, Script, ScriptedPool
+from supervisor.worker import wire
 
 SCRIPTS = {
     "quick": Script(runs_s=0.0),
@@ -181,6 +182,40 @@ def test_a_body_that_hears_is_not_knocked_at() -> None:
     house.scribe.cancel(task, by="ann", reason="changed my mind")
     house.live(8)
     assert house.pool.knocks == []
+
+
+def test_what_goes_wrong_with_one_event_takes_no_other_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House()
+    tasks = [house.run("quick") for _ in range(2)]
+    listening, broken = house.arbiter._listening, []
+    said = listening.said
+
+    def fail_once(slot: Any, message: Any, now: float) -> None:
+        if isinstance(message, wire.Finished) and not broken:
+            broken.append(message)
+            raise OSError("no more processes")
+        said(slot, message, now)
+
+    monkeypatch.setattr(listening, "said", fail_once)
+    house.live(5)
+    assert len(broken) == 1
+    states = sorted(house.scribe.tasks[task].state for task in tasks)
+    assert states == [State.RUNNING, State.SUCCESS]  # the other one's report was heard
+
+
+def test_older_workers_are_claimed_for_what_both_generations_know() -> None:
+    floor = House().arbiter.floor
+    old, new = Slot("w1", 1, "initial", 0.0), Slot("w2", 2, "reload", 0.0)
+    floor.learn(1, [wire.TypeInfo("gone", {}), wire.TypeInfo("stays", {})])
+    floor.slots["w1"] = old
+    floor.learn(2, [wire.TypeInfo("stays", {}), wire.TypeInfo("comes", {})])
+    assert floor.claimable([old, new]) == ("stays",)
+    assert floor.claimable([new]) == ("stays", "comes")
+    del floor.slots["w1"]
+    floor.learn(3, [wire.TypeInfo("comes", {})])
+    assert list(floor.known) == [3]
 
 
 def test_the_event_of_a_verified_cancel_tells_how_long_it_took(

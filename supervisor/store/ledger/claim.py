@@ -31,12 +31,17 @@ def claim(
     node_id: str,
     queues: Sequence[str] | None,
     types: Collection[str],
+    only: Collection[str] | None = None,
     now: datetime,
 ) -> list[Claim]:
-    """Give each owner at most one due task: highest priority first, then longest due."""
+    """Give each owner at most one due task: highest priority first, then longest due.
+
+    With `only`, none of these types may overtake a task of another: the first such ends the list.
+    """
     if not owners:
         return []
-    chosen = _due(session, claimable_levels(session, queues, types), len(owners), now)
+    levels = claimable_levels(session, queues, types)
+    chosen = _due(session, levels, len(owners), now, types if only is None else only)
     if not chosen:
         return []
     require_legal(State.PENDING, State.RUNNING)
@@ -76,18 +81,23 @@ def next_due(
     return found
 
 
-def _due(session: Session, levels: list[Level], limit: int, now: datetime) -> list[str]:
+def _due(
+    session: Session, levels: list[Level], limit: int, now: datetime, only: Collection[str]
+) -> list[str]:
     at = session.encode(now)
     chosen: list[str] = []
     for priority in sorted({level[1] for level in levels}, reverse=True):
         found = [
-            row
+            (run_after, task_id, level[2])
             for level in levels
             if level[1] == priority
-            for row in session.rows(_select_due, *level, at, limit - len(chosen))
+            for run_after, task_id in session.rows(_select_due, *level, at, limit - len(chosen))
         ]
         found.sort()  # longest due first over all queues and types; the id decides a tie
-        chosen += [task_id for _, task_id in found[: limit - len(chosen)]]
+        for _, task_id, type_ in found[: limit - len(chosen)]:
+            if type_ not in only:
+                return chosen
+            chosen.append(task_id)
         if len(chosen) == limit:
             break
     return chosen

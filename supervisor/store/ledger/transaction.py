@@ -74,11 +74,15 @@ class Transaction(Look):
         node_id: str,
         queues: Sequence[str] | None,
         types: Collection[str],
+        only: Collection[str] | None = None,
         now: datetime,
     ) -> list[Claim]:
-        """Give each owner at most one due task: highest priority first, then longest due."""
+        """Give each owner at most one due task: highest priority first, then longest due.
+
+        With `only`, the first due task of another of `types` ends the list: none overtakes it.
+        """
         return claim.claim(
-            self._session, owners, node_id=node_id, queues=queues, types=types, now=now
+            self._session, owners, node_id=node_id, queues=queues, types=types, only=only, now=now
         )
 
     def started(self, starts: Sequence[Started]) -> None:

@@ -106,7 +106,7 @@ def test_a_pipe_gets_all_of_the_evidence_and_whole_paths(
     causes = [{"code": "busy.python", "confidence": 0.5, "evidence": ["w" + " word" * 30 + " end"]}]
     scene = at_the_end()
     long = replace(scene.autopsies[1], diagnosis_json=json.dumps(causes), path=f"/{'b' * 70}/x.zip")
-    page = view.LinePage(cast(Stage, None), None)  # its summary asks nothing of the stage
+    page = view.LinePage(cast("Stage", None), None)  # its summary asks nothing of the stage
     page.sum_up(Ending(replace(scene, autopsies=(long,)), (), True, 20.0))
     told = capsys.readouterr().out
     assert f"read it  autopsy show {long.path}\n" in told

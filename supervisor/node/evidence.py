@@ -109,7 +109,8 @@ def _begin(floor: Floor, attempt: Attempt) -> dict[str, Any]:
     """Say from where on the worker's output and log are this attempt's."""
     if attempt.started_at is None:
         return {}
-    begun_at = floor.wall(attempt.started_at).timestamp()
+    # What it logged before the wall clock was set forward has times of the old one.
+    begun_at = floor.wall(attempt.started_at).timestamp() - attempt.wall_forward_s
     return {"output_start": attempt.output_start, "begun_at": begun_at}
 
 

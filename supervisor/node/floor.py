@@ -46,6 +46,7 @@ class Attempt:
     output_start: int = 0
     begin_noted: bool = False
     moved_s: float = 0.0
+    wall_forward_s: float = 0.0
     pulse: Pulse | None = None
     looks: deque[Signs] = field(default_factory=lambda: deque(maxlen=LOOKS_KEPT))
     examined_at: float = float("-inf")

@@ -66,6 +66,7 @@ class Watching:
             return
         for _, attempt in self._floor.attempts():
             attempt.begin_noted = False
+            attempt.wall_forward_s += max(0.0, stepped_s)
         self._floor.scribe.ask(ClockSet(stepped_s))
         emit("clock.stepped", step_s=round(stepped_s, 1))
 

@@ -77,3 +77,15 @@ def test_evidence_that_is_being_taken_gets_its_time() -> None:
     house.live(2)
     assert house.moves(task) == [CLAIMED, (State.RUNNING, State.TIMEOUT, "timeout")]
     assert len(house.scribe.autopsies) == 1
+
+
+def test_evidence_reaches_back_to_the_begin_by_either_clock() -> None:
+    """Records from before the wall clock was set forward are the attempt's own as well."""
+    house = House(max_retries=0)
+    begun = house.clock.now().timestamp()
+    house.run("hopeless", timeout=10.0)
+    house.live(3)
+    house.clock.jump(GAP_S)
+    house.live(9)
+    (captured,) = house.scribe.autopsies
+    assert 0 <= captured.facts.values["begun_at"] - begun < 1

@@ -36,13 +36,8 @@ _LIMITS: Mapping[int, str] = MappingProxyType(
 #: Frames of the machinery around the body. Source: faulthandler's own format.
 _OWN_FRAME = re.compile(r'  File ".*/supervisor/worker/\w+\.py", line \d+ in ')
 _BODY_FRAME = re.compile(r'  File ".*/supervisor/worker/body\.py", line \d+ in ')
-#: Exit codes that a worker gives itself.
-_OWN_CODES: Mapping[int, str] = MappingProxyType(
-    {
-        3: "it could not start",
-        5: "its line to the node broke: were its descriptors closed?",
-    }
-)
+#: Exit codes that a worker gives itself in the middle of an attempt; for the second it says why.
+_LINE_BROKE, _OWN_ERROR = 5, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +80,23 @@ def is_native(status: ExitStatus) -> bool:
     return status.signal in NATIVE
 
 
-def cause_of_death(status: ExitStatus, oom: OomEvidence | None) -> tuple[Reason, str]:
-    """Return the reason of a death that the node did not cause, and the words for people."""
+def cause_of_death(
+    status: ExitStatus, oom: OomEvidence | None, last_word: str = ""
+) -> tuple[Reason, str]:
+    """Return the reason of a death that the node did not cause, and the words for people.
+
+    `last_word` is why the worker said that it would leave, if it did.
+    """
     if status.signal is not None:
         return _cause_of_signal(status.signal, f"the worker was {status}", oom)
     if status.code is None:
         return Reason.CRASHED, f"the worker {status}"
     text = f"the worker {status} in the middle of the attempt"
-    why = _OWN_CODES.get(status.code, "os._exit, or native code called exit")
+    why = "os._exit, or native code called exit"
+    if status.code == _LINE_BROKE:
+        why = "its line to the node broke: were its descriptors closed?"
+    elif status.code == _OWN_ERROR and last_word:
+        why = last_word
     return Reason.EXITED, f"{text} ({why})"
 
 

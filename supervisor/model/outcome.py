@@ -294,3 +294,11 @@ def cut(text: str, limit: int) -> str:
     half = max(0, limit - 40) // 2
     tail = text[len(text) - half :]  # not [-half:], which is all of it when half is 0
     return f"{text[:half]}\n… {len(text) - 2 * half} characters cut …\n{tail}"
+
+
+def printable(text: str) -> str:
+    """Return a text that can be sent and stored: lone surrogates and NUL as their escapes.
+
+    A lone surrogate stands for a byte that is not UTF-8, as in the name of a file.
+    """
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

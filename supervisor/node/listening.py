@@ -9,8 +9,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
+from autopsy.signals import INTERRUPT
 from supervisor.model import outcome as ended
-from supervisor.model.crash import cause_of_death, is_native, without_plumbing
+from supervisor.model.crash import cause_of_death, is_native, signal_name, without_plumbing
 from supervisor.model.health import Code
 from supervisor.model.outcome import Outcome
 from supervisor.model.states import Reason, State
@@ -123,10 +124,7 @@ class Listening:
                 **attempt.named, fds=left.fds, threads=left.threads, segments=left.segments,
                 children=left.children, attempts=left.attempts, names=list(left.names),
             )  # fmt: skip
-        text = f"left behind: {', '.join(left.names)}"
-        if left.attempts > 1:
-            text += f" (by this or any of the {left.attempts - 1} attempts before it)"
-        return ended.remarked(outcome, text)
+        return ended.remarked(outcome, f"left behind: {_names_of(left)}")
 
     def acknowledged(self, attempt: Attempt, kind: str) -> None:
         """The body has seen what it was asked; said once."""
@@ -214,7 +212,9 @@ class Listening:
         told_to_go = farewell is not None and farewell.phase in (Phase.EXIT, Phase.KILL)
         if (told_to_go and not native) or exit.garbled:
             return ended.crashed(f"the worker was ended by the node: {exit.how}{phases}")
-        reason, how = cause_of_death(exit.status, exit.oom)
+        if exit.status.signal == INTERRUPT and (heeded := _ended_by_wish(slot, attempt)):
+            return heeded
+        reason, how = cause_of_death(exit.status, exit.oom, slot.leaving)
         outcome = ended.crashed(how, reason, traceback=without_plumbing(exit.dump) or None)
         return ended.remarked(outcome, exit.oom.source) if exit.oom is not None else outcome
 
@@ -248,6 +248,19 @@ def _headline(captured: port.Captured) -> str:
     return captured.why or "no diagnosis"
 
 
+def _names_of(left: wire.LeftBehind) -> str:
+    """Name what was left behind; children are this attempt's own, the rest may be older."""
+    children, others = left.names[: left.children], left.names[left.children :]
+    told = ", ".join(children)
+    if not others:
+        return told
+    told += ("; " if told else "") + ", ".join(others)
+    if (older := left.attempts - 1) > 0:
+        before = f"any of the {older} attempts" if older > 1 else "the attempt"
+        told += f" (by this or {before} before it)"
+    return told
+
+
 def _interrupted(message: wire.Finished) -> Outcome:
     match message.interrupted_by:
         case "soft_timeout":
@@ -255,6 +268,22 @@ def _interrupted(message: wire.Finished) -> Outcome:
         case "shutdown":
             return ended.shut_down()
     return ended.canceled(detail=f"left at {message.error}" if message.error else None)
+
+
+def _ended_by_wish(slot: Slot, attempt: Attempt) -> Outcome | None:
+    """Return how the wish ends it that our signal brought, where the body let that signal kill."""
+    how = (
+        f"the signal that tells a body ({signal_name(INTERRUPT)}) ended the process: "
+        "the body had taken away its handler, or become another program"
+    )
+    if attempt.delivered:
+        return ended.canceled(forced=True, detail=how)
+    if slot.farewell is not None and slot.farewell.phase is Phase.CHECKPOINT:
+        return ended.remarked(ended.shut_down(forced=True), how)
+    if attempt.soft_told:
+        why = "ended by its soft time limit"
+        return ended.remarked(ended.killed(State.TIMEOUT, Reason.SOFT_TIMEOUT, why), how)
+    return None
 
 
 def _usage(message: wire.Finished) -> dict[str, float]:

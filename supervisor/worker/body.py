@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from supervisor.errors import Interruption
-from supervisor.model.outcome import ERROR_TEXT_MAX, TRACEBACK_MAX, cut
+from supervisor.model.outcome import ERROR_TEXT_MAX, TRACEBACK_MAX, cut, printable
 from supervisor.model.spec import json_problems
 from supervisor.worker.context import Line, TaskContext
 from supervisor.worker.wire import Assign
@@ -55,7 +55,7 @@ class Guard(Line, Protocol):
         """Let interrupts land from here on."""
 
     def disarm(self) -> None:
-        """Let none land any more."""
+        """Let none land any more, and nothing of the body's own; more than once does no harm."""
 
 
 def run_body(app: App, assign: Assign, guard: Guard) -> BodyEnd:
@@ -64,18 +64,24 @@ def run_body(app: App, assign: Assign, guard: Guard) -> BodyEnd:
     if task is None:
         return BodyEnd(how="raised", error_type="UnknownTaskType", error=assign.type)
     context = TaskContext(assign, guard)
+    value, has_returned = None, False
     try:
-        try:
-            value = _call(task, context, json.loads(assign.params_json), guard)
-        finally:
-            guard.disarm()
+        value = _call(task, context, json.loads(assign.params_json), guard)
+        has_returned = True
+        guard.disarm()
     except BaseException as exc:
-        # A stop that nobody asked for is the body's own: CANCELED would not be true.
-        if guard.wish() is None or not _is_stop(exc):
-            return _misfit(task, assign, exc) or _raised(task, exc)
-        guard.acknowledge()
-        return BodyEnd(how="interrupted", error=_where(exc), traceback=_traceback(exc))
+        guard.disarm()  # here too: an alarm of the body's own may have gone off on the way there
+        if not has_returned:
+            return _left(task, assign, guard, exc)
     return _returned(value)
+
+
+def _left(task: Task, assign: Assign, guard: Guard, exc: BaseException) -> BodyEnd:
+    # A stop that nobody asked for is the body's own: CANCELED would not be true.
+    if guard.wish() is None or not _is_stop(exc):
+        return _misfit(task, assign, exc) or _raised(task, exc)
+    guard.acknowledge()
+    return BodyEnd(how="interrupted", error=_where(exc), traceback=_traceback(exc))
 
 
 def _call(task: Task, context: TaskContext, params: dict[str, Any], guard: Guard) -> Any:
@@ -121,7 +127,7 @@ def _returned(value: Any) -> BodyEnd:
         why = f"reading the result raised {_type_name(exc)}"
         return BodyEnd(how="result_invalid", error=why)
     if problems:
-        text = _printable(cut("; ".join(map(str, problems)), 2000))
+        text = printable(cut("; ".join(map(str, problems)), 2000))
         return BodyEnd(how="result_invalid", error=text)
     size = len(encoded.encode())
     if size > RESULT_MAX_BYTES:
@@ -137,7 +143,7 @@ def _misfit(task: Task, assign: Assign, exc: BaseException) -> BodyEnd | None:
     why = task.signature.misfit(json.loads(assign.params_json))
     if not why:
         return None
-    text = _printable(cut(why, ERROR_TEXT_MAX))
+    text = printable(cut(why, ERROR_TEXT_MAX))
     return BodyEnd(how="raised", error_type="InvalidSpec", error=text, retryable=False)
 
 
@@ -159,13 +165,18 @@ def _raised(task: Task, exc: BaseException) -> BodyEnd:
     )
 
 
+def in_words(exc: BaseException) -> str:
+    """Return the class and the message of any exception, as text that can be sent."""
+    return f"{_type_name(exc)}: {_message(exc)}"
+
+
 def _type_name(exc: BaseException) -> str:
-    return _printable(cut(type.__getattribute__(type(exc), "__qualname__"), ERROR_TYPE_MAX))
+    return printable(cut(type.__getattribute__(type(exc), "__qualname__"), ERROR_TYPE_MAX))
 
 
 def _message(exc: BaseException) -> str:
     try:
-        return _printable(cut(str(exc), ERROR_TEXT_MAX))
+        return printable(cut(str(exc), ERROR_TEXT_MAX))
     except BaseException as broken:
         return f"<its str() raised {_type_name(broken)}>"
 
@@ -181,7 +192,7 @@ def _where(exc: BaseException) -> str:
     if not own:
         return ""
     line = own[-1]
-    return _printable(cut(f"{line.filename}:{line.lineno} in {line.name}: {line.line}", 500))
+    return printable(cut(f"{line.filename}:{line.lineno} in {line.name}: {line.line}", 500))
 
 
 def _traceback(exc: BaseException) -> str:
@@ -190,7 +201,7 @@ def _traceback(exc: BaseException) -> str:
             exc, limit=-TRACEBACK_FRAMES, compact=True
         )
         _show_only_the_body(told, interrupted=issubclass(type(exc), Interruption))
-        return _printable(cut("".join(told.format()), TRACEBACK_MAX))
+        return printable(cut("".join(told.format()), TRACEBACK_MAX))
     except BaseException as broken:
         return f"<formatting it raised {_type_name(broken)}>"
 
@@ -212,7 +223,3 @@ def _show_only_the_body(told: traceback.TracebackException, *, interrupted: bool
             one.stack = traceback.StackSummary.from_list(frames[begin:end])
         following += [other for other in (one.__cause__, one.__context__) if other is not None]
         following += one.exceptions or []
-
-
-def _printable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

@@ -11,6 +11,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 
+from supervisor.model.outcome import printable
 from supervisor.worker import segments
 
 #: Names told of one look, and how long one may be.
@@ -23,7 +24,7 @@ _SYSTEMV_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """What is new since the last look; `names` holds a line for each, up to a limit.
+    """What is new since the last look; `names` holds a printable line for each, up to a limit.
 
     Descriptors of one target share a line.
     """
@@ -74,7 +75,7 @@ class Growth:
             fds=max(0, len(self._fds) - len(fds)),
             threads=max(0, len(self._threads) - len(threads)),
             segments=len(new_segments),
-            names=tuple(name[:NAME_MAX] for name in names[:NAMES_MAX]),
+            names=tuple(printable(name)[:NAME_MAX] for name in names[:NAMES_MAX]),
         )
 
     def _new_segments(self, prefix: str) -> list[str]:
@@ -145,8 +146,8 @@ def _names(threads: frozenset[str] | tuple[()]) -> list[str]:
 
 
 def _command(thread: str) -> str:
-    with suppress(OSError), open(f"/proc/self/task/{thread}/comm") as file:
-        return f"native, {file.read().strip()}"
+    with suppress(OSError), open(f"/proc/self/task/{thread}/comm", "rb") as file:
+        return f"native, {os.fsdecode(file.read().strip())}"
     return "gone meanwhile"
 
 

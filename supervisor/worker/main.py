@@ -4,7 +4,7 @@ Two threads. The main thread runs bodies, so that an interrupt reaches them; the
 and hears the node (interrupts, answers). Invariants: an interrupt is raised only inside the body of
 the attempt it names; a frame on the wire is never torn by one; a worker that was interrupted is not
 used again (state it left behind cannot be known). Exit codes: 0 left in order, 3 boot failed, 4 app
-import failed, 5 the node vanished.
+import failed, 5 the node vanished, 6 an error of the worker itself once it was ready.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from supervisor.errors import (
     WireBroken,
 )
 from supervisor.worker import tree, wire
-from supervisor.worker.body import BodyEnd, run_body
+from supervisor.worker.body import BodyEnd, in_words, run_body
 from supervisor.worker.surroundings import (
     Surroundings,
     detach_input,
@@ -53,7 +53,7 @@ from supervisor.worker.vitals import Vitals
 if TYPE_CHECKING:
     from supervisor.app import App
 
-EXIT_OK, EXIT_BOOT_FAILED, EXIT_IMPORT_FAILED, EXIT_NODE_GONE = 0, 3, 4, 5
+EXIT_OK, EXIT_BOOT_FAILED, EXIT_IMPORT_FAILED, EXIT_NODE_GONE, EXIT_OWN_ERROR = 0, 3, 4, 5, 6
 
 #: The helper thread's name, as far as the kernel keeps it.
 PULSE = "supervisor-puls"
@@ -117,6 +117,7 @@ class Worker:
         self._output_start = 0
         self._first_rss = 0
         self._spoiled = ""
+        self.is_ready = False
 
     def run(self) -> int:
         """Serve assignments until told to stop, recycled or interrupted; return the exit code."""
@@ -126,10 +127,16 @@ class Worker:
         _thread.start_new_thread(self._pulse, ())  # a Thread object costs as much as the rest
         self._surroundings = Surroundings(self._output_fd, self.temp_dir)
         self._say(wire.Ready(self._pid, tree.start_ticks(self._pid) or 0))
+        self.is_ready = True
         why = self._serve()
         self._say(wire.Leaving(why))
         self._release()
         return EXIT_OK
+
+    def confess(self, exc: BaseException) -> None:
+        """Tell the node, if it still listens, that this error of our own ends the process."""
+        with suppress(OSError):
+            self._say(wire.Leaving(f"an error of the worker itself: {in_words(exc)}"))
 
     def _serve(self) -> str:
         room = mmap.mmap(-1, wire.PACKET_MAX_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -200,7 +207,7 @@ class Worker:
                 ran_s, returned=how == "returned", leaving=bool(self._interrupted_by)
             )
         except BaseException as exc:
-            self._spoiled = f"{type(exc).__name__}: {exc}"
+            self._spoiled = in_words(exc)
             left = None
         return left, os.fstat(self._output_fd).st_size
 
@@ -240,9 +247,10 @@ class Worker:
             signal.pthread_sigmask(signal.SIG_BLOCK, {INTERRUPT})
 
     def disarm(self) -> None:
-        """The body is over: nothing may be raised from here on."""
+        """The body is over: nothing may be raised from here on, by its own timers neither."""
         self._armed = False
         self._nudge = None
+        self._surroundings.quiet()
 
     def wish(self) -> Interruption | None:
         """Return what the current attempt was asked to do, as the exception that says so."""
@@ -402,8 +410,16 @@ def be_worker(app: App, config: wire.WorkerConfig, plumbing: Plumbing) -> int:
     redirect_output(plumbing.output)
     agent.install(plumbing.logs, plumbing.dumps)
     os.environ["SUPERVISOR_WORKER"] = config.worker_id
+    log = logging.getLogger("supervisor.worker")
+    worker = Worker(app, config, plumbing)
     try:
-        return Worker(app, config, plumbing).run()
+        return worker.run()
     except (OSError, WireBroken):
-        logging.getLogger("supervisor.worker").exception("the line to the node broke")
+        log.exception("the line to the node broke")
         return EXIT_NODE_GONE
+    except BaseException as exc:
+        if not worker.is_ready:
+            raise
+        log.exception("an error of the worker itself")
+        worker.confess(exc)
+        return EXIT_OWN_ERROR

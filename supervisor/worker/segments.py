@@ -50,10 +50,10 @@ def made_by(prefix: str, where: Path = SHARED) -> list[Path]:
 
 def mapped_here() -> frozenset[str]:
     """Return the names of the segments that this process has mapped. Source: proc(5), maps."""
-    mark = f" {SHARED}/"
-    with open("/proc/self/maps") as file:
+    mark = f" {SHARED}/".encode()
+    with open("/proc/self/maps", "rb") as file:  # a name may be of any bytes
         return frozenset(
-            line.partition(mark)[2].strip().removesuffix(" (deleted)")
+            os.fsdecode(line.partition(mark)[2].strip().removesuffix(b" (deleted)"))
             for line in file
             if mark in line
         )

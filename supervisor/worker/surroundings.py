@@ -7,6 +7,7 @@ The environment is not restored: a task that changes it changes it for the next 
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -15,10 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from autopsy.signals import INTERRUPT
+from supervisor.model.outcome import printable
 from supervisor.worker import segments, tree
 from supervisor.worker.growth import NAMES_MAX, Growth
 from supervisor.worker.wire import LeftBehind
 
+_log = logging.getLogger("supervisor.worker")
 #: Signals whose handlers a body may have changed.
 _WATCHED = (
     signal.SIGALRM,
@@ -34,8 +37,13 @@ _WATCHED = (
 )
 _WATCHED_NUMBERS = tuple(map(int, _WATCHED))
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
-#: signal.getsignal without its round trip through an enum: this runs ten times per attempt.
+_TIMER_SIGNALS = frozenset({signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF})
+#: signal.getsignal and pthread_sigmask without their round trip through an enum: they run up to ten
+#: times per attempt.
 _handler_of = getattr(sys.modules.get("_signal"), "getsignal", signal.getsignal)
+_mask = getattr(sys.modules.get("_signal"), "pthread_sigmask", signal.pthread_sigmask)
+#: A handler of a body can raise once for each signal that had come before its timer was stopped.
+QUIET_TRIES = 10
 #: What is left behind is counted after attempts that ran this long, and after every so many others:
 #: it takes longer than many a body.
 COUNT_AFTER_S, COUNT_EVERY = 0.05, 16
@@ -63,6 +71,29 @@ class Surroundings:
         self._prefix = segments.prefix_of(task_id, attempt)
         segments.name_after(self._prefix)
 
+    def quiet(self) -> None:
+        """Stop the timers and take back the handlers of a body that is over, before all else.
+
+        What a handler of its own raises meanwhile is no part of its ending, and is logged.
+        Raises: whatever such a handler raises when it does so again and again.
+        """
+        late: BaseException | None = None
+        for tries in range(1, QUIET_TRIES + 1):
+            try:
+                for timer in _TIMERS:
+                    signal.setitimer(timer, 0)
+                for number, handler in self._handlers.items():
+                    if _handler_of(number) != handler:
+                        signal.signal(number, handler)
+                break
+            except BaseException as exc:
+                late = exc
+                if tries == QUIET_TRIES:
+                    raise
+        if late is not None:
+            name = type(late).__name__
+            _log.warning("a signal handler of the body raised %s after the body's end", name)
+
     def restore(self, ran_s: float, *, returned: bool, leaving: bool) -> LeftBehind | None:
         """Put everything back after a body that ran that long; say what was left behind, if any.
 
@@ -70,7 +101,7 @@ class Surroundings:
         (`leaving` False) keeps what it has mapped.
         """
         ended = self._end_children() if (forked := tree.has_children()) else []
-        self._restore_signals()
+        self._unblock_signals()
         self._restore_output()
         os.umask(self._umask)
         files = self._restore_place()
@@ -103,7 +134,9 @@ class Surroundings:
         below = [pid for pid in tree.descendants(self._pid) if tree.is_alive(pid)]
         trackers = [pid for pid in below if segments.is_tracker(pid)]
         ended = [
-            f"process {pid} ({tree.command(pid)}), ended" for pid in below if pid not in trackers
+            f"process {pid} ({printable(tree.command(pid))}), ended"
+            for pid in below
+            if pid not in trackers
         ]
         killed = tree.kill_descendants(self._pid)
         tree.reap_all()
@@ -127,7 +160,7 @@ class Surroundings:
             children=len(ended),
             files=files,
             attempts=attempts,
-            names=(*grown.names, *ended)[:NAMES_MAX],
+            names=(*ended, *grown.names)[:NAMES_MAX],
         )
         return left if left.names or files else None
 
@@ -141,12 +174,12 @@ class Surroundings:
             os.chdir(self._cwd)
         return self._empty_temp_dir()
 
-    def _restore_signals(self) -> None:
-        for timer in _TIMERS:
-            signal.setitimer(timer, 0)
-        for number, handler in self._handlers.items():
-            if _handler_of(number) != handler:
-                signal.signal(number, handler)
+    def _unblock_signals(self) -> None:
+        if not _mask(signal.SIG_BLOCK, ()):
+            return
+        for number in signal.sigpending() & _TIMER_SIGNALS:  # of a timer that is no more
+            signal.signal(number, signal.SIG_IGN)  # which takes the pending one away
+            signal.signal(number, self._handlers[number])
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
     def _restore_output(self) -> None:

@@ -9,7 +9,7 @@ are CLOCK_MONOTONIC nanoseconds of this host.
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autopsy.memfd import create_sealed
 
@@ -19,6 +19,8 @@ NAME = "supervisor-vitals"
 _BEATS, _TICKS, _SEQ, _STARTED, _CHANGES, _DONE, _TOTAL, _ACK, _FINISHED, _OUTPUT = range(10)
 _ACK_KIND, _CHANGED, _LAST = 10, 11, 12
 
+#: Glances at a worker that changes its attempt during each of them.
+READ_TRIES = 3
 #: Numbers of the interruptions in the acknowledge word.
 KINDS = ("", "cancel", "soft_timeout", "shutdown")
 
@@ -107,7 +109,17 @@ class Vitals:
         return self._words[_SEQ]
 
     def read(self) -> Reading:
-        """Take one look: values are each whole, and may be a store apart from one another."""
+        """Take one look: the values are of the attempt that it names, if it names one.
+
+        Each is whole, and may be a store apart from the others.
+        """
+        for _ in range(READ_TRIES):
+            reading = self._glance()
+            if self._words[_SEQ] == reading.seq:
+                return reading
+        return replace(reading, seq=0)  # it was between attempts at least once during each glance
+
+    def _glance(self) -> Reading:
         words, floats = self._words, self._floats
         return Reading(
             beats=words[_BEATS],

@@ -91,7 +91,8 @@ class LeftBehind(msgspec.Struct, array_like=True, frozen=True):
     """What there is more of after an attempt, or had to be cleared: growth, not guilt.
 
     `children` were ended and `files` (entries of its scratch space) removed; `fds`, `threads` and
-    `segments` stay, and may stem from any of the last `attempts` attempts of this worker.
+    `segments` stay, and may stem from any of the last `attempts` attempts of this worker. `names`
+    begin with the children, and are printable.
     """
 
     fds: int = 0

@@ -39,6 +39,52 @@ def test_the_next_task_finds_the_process_as_it_was(
     assert "heard" in (node.reader.log(failed.task_id) or "")
 
 
+def test_an_alarm_that_outlives_its_body_changes_nothing(
+    node: NodeUnderTest, before: dict[str, object]
+) -> None:
+    assert result(node.run("leave_an_alarm")) == [0] * 100_000
+    assert result(node.run("leave_a_blocked_alarm")) == before["pid"]
+    assert result(node.run("look")) == before
+
+
+def test_alarms_all_the_time_end_at_most_their_own_body(
+    node: NodeUnderTest, before: dict[str, object]
+) -> None:
+    for _ in range(10):
+        view = node.run("leave_alarms")
+        assert (view.reason, view.error) in (("returned", None), ("raised", "alarm"))
+    assert result(node.run("look")) == before
+
+
+def test_an_error_of_the_worker_itself_is_called_one(node: NodeUnderTest) -> None:
+    view = node.run("break_the_worker")
+    assert (view.state, view.reason) == (State.FAILED, "exited")
+    assert view.error == (
+        "the worker exited with code 6 in the middle of the attempt "
+        "(an error of the worker itself: TypeError: broken \\udcff)"
+    )
+    assert 'raise TypeError("broken' in (node.reader.log(view.task_id) or "")
+
+
+def test_death_by_the_signal_that_tells_it_is_the_end_that_was_asked_for(
+    node: NodeUnderTest,
+) -> None:
+    crashes = [row for row in node.metrics() if row[0] == "supervisor_crashes_total"]
+    handle = node.submit("let_the_signal_kill")
+    node.started(handle)
+    handle.cancel(by="ann", reason="enough")
+    assert (handle.wait(10).state, handle.view().reason) == (State.CANCELED, "canceled")
+    soft = node.submit("let_the_signal_kill", spec={"soft_timeout": 0.3, "timeout": 10})
+    assert (soft.wait(10).state, soft.view().reason) == (State.TIMEOUT, "soft_timeout")
+    assert soft.view().error == "ended by its soft time limit"
+    assert node.endings(handle.task_id) == [("CANCELED", "canceled", "exited", True)]
+    assert node.endings(soft.task_id) == [("TIMEOUT", "soft_timeout", "exited", True)]
+    for ended in (handle, soft):
+        (attempt,) = node.attempts(ended.task_id)
+        assert (attempt.detail or "").startswith("the signal that tells a body (SIGRTMIN+5) ended")
+    assert [row for row in node.metrics() if row[0] == "supervisor_crashes_total"] == crashes
+
+
 @pytest.mark.parametrize(
     ("body", "answer"), [("use_up_descriptors", "all used"), ("replace_scratch", "replaced")]
 )

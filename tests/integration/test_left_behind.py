@@ -75,6 +75,40 @@ def test_children_are_ended_and_named(node: NodeUnderTest) -> None:
     assert counted(node, "child") == before + 1
 
 
+def test_children_are_of_this_attempt_what_else_is_found_may_be_older(node: NodeUnderTest) -> None:
+    node.run("tidy", s=0.06)  # what was there is told
+    node.run("tidy")
+    view = node.run("spawns")
+    assert re.fullmatch(r"left behind: process \d+ \(sleep\), ended", told(node, view))
+    node.run("opens", n=2, s=0.0)
+    view = node.run("spawns")
+    assert re.fullmatch(
+        r"left behind: process \d+ \(sleep\), ended; 2 × /etc/hostname \(fd [\d, –]+\) "
+        r"\(by this or the attempt before it\)",
+        told(node, view),
+    ), told(node, view)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("file", r"fd \d+ → /.*/left-by-test-\\udcff\\udcfe"),
+        ("thread", r"thread odd-\\udcff\\x00"),
+        ("native thread", r"thread \d+ \(native, est-\\udcff\\udcfe\)"),
+        ("segment", r"fd \d+ → /dev/shm/\S+, shared memory left-by-test-\\udcff\\udcfe"),
+    ],
+)
+def test_names_that_are_no_text(
+    node: NodeUnderTest, clean: None, tmp_path: Path, kind: str, words: str
+) -> None:
+    """A result counts whatever the names of what is left; the worker goes on."""
+    before = node.run("tidy", s=0.06).result_json
+    view = node.run("names_oddly", kind=kind)
+    assert (view.state, view.result_json) == (State.SUCCESS, before), view.error
+    assert re.match(f"left behind: {words}", told(node, view)), told(node, view)
+    assert node.run("tidy").result_json == before
+
+
 def test_scratch_files_are_counted(node: NodeUnderTest) -> None:
     """A task may leave files in its scratch space: that is what it is for."""
     before = counted(node, "file")

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from autopsy.signals import INTERRUPT
 from supervisor import App
 
 app = App()
@@ -48,6 +49,56 @@ def change_all(ctx: Any) -> int:
     signal.setitimer(signal.ITIMER_PROF, 30)
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     return os.getpid()
+
+
+def _alarmed(*_: object) -> None:
+    raise RuntimeError("alarm")
+
+
+@app.task(max_retries=0)
+def leave_an_alarm(ctx: Any) -> list[int]:
+    """Let a timer go off while the worker reads the result."""
+    result = [0] * 100_000
+    signal.signal(signal.SIGALRM, _alarmed)
+    signal.setitimer(signal.ITIMER_REAL, 0.002)
+    return result
+
+
+@app.task(max_retries=0)
+def leave_alarms(ctx: Any) -> int:
+    """Let a timer go off all the time; its handler may raise in the body too."""
+    pid = os.getpid()
+    signal.signal(signal.SIGALRM, _alarmed)
+    signal.setitimer(signal.ITIMER_REAL, 0.0001, 0.0001)
+    return pid
+
+
+@app.task(max_retries=0)
+def leave_a_blocked_alarm(ctx: Any) -> int:
+    signal.signal(signal.SIGALRM, _alarmed)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    signal.setitimer(signal.ITIMER_REAL, 0.0001)
+    while signal.SIGALRM not in signal.sigpending():
+        time.sleep(0.001)
+    return os.getpid()
+
+
+@app.task(max_retries=0)
+def break_the_worker(ctx: Any) -> None:
+    """Break a part of the worker that it needs when the body is over."""
+
+    def broken(*_: object) -> None:
+        raise TypeError("broken \udcff")
+
+    sys.modules["supervisor.worker.main"].Worker._report = broken  # type: ignore[attr-defined]
+
+
+@app.task(max_retries=0)
+def let_the_signal_kill(ctx: Any) -> None:
+    """Take away the handler of the signal that tells a body."""
+    signal.signal(INTERRUPT, signal.SIG_DFL)
+    while True:
+        time.sleep(0.01)
 
 
 @app.task(max_retries=0)

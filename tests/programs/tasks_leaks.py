@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
+import mmap
 import multiprocessing
 import os
 import signal
@@ -52,6 +54,30 @@ def sprouts(ctx, n: int = 2):
 def spawns(ctx):
     KEPT.append(subprocess.Popen(["sleep", "900"]))
     return os.getpid()
+
+
+@app.task()
+def names_oddly(ctx, kind: str):
+    """Leave something whose name is of bytes that are not UTF-8, or of no characters at all."""
+    odd = b"left-by-test-\xff\xfe"
+    if kind == "file":
+        KEPT.append(open(os.path.join(os.fsencode(ctx.tempdir), odd), "w"))  # noqa: SIM115
+    elif kind == "thread":
+        threading.Thread(target=time.sleep, args=(900,), name="odd-\udcff\0", daemon=True).start()
+    elif kind == "native thread":
+        _thread.start_new_thread(_rename_and_sleep, (odd[-6:],))
+    else:
+        fd = os.open(b"/dev/shm/" + odd, os.O_RDWR | os.O_CREAT)
+        os.ftruncate(fd, 4096)
+        KEPT.append(mmap.mmap(fd, 4096))
+        os.close(fd)
+    time.sleep(0.06)
+    return os.getpid()
+
+
+def _rename_and_sleep(name: bytes) -> None:
+    ctypes.pythonapi.prctl(15, name, 0, 0, 0)  # PR_SET_NAME
+    time.sleep(900)
 
 
 @app.task()

@@ -70,6 +70,16 @@ STILL = OomEvidence(killed=False, text="the OOM killer's counter did not rise", 
             "(its line to the node broke: were its descriptors closed?)"),
         ),
         (
+            ExitStatus(code=3), None, Reason.EXITED,
+            ("the worker exited with code 3 in the middle of the attempt "
+            "(os._exit, or native code called exit)"),
+        ),
+        (
+            ExitStatus(code=6), None, Reason.EXITED,
+            ("the worker exited with code 6 in the middle of the attempt "
+            "(os._exit, or native code called exit)"),
+        ),
+        (
             ExitStatus(), None, Reason.CRASHED,
             "the worker vanished: somebody else reaped it",
         ),
@@ -77,6 +87,16 @@ STILL = OomEvidence(killed=False, text="the OOM killer's counter did not rise", 
 )  # fmt: skip
 def test_cause(status: ExitStatus, oom: OomEvidence | None, reason: Reason, words: str) -> None:
     assert cause_of_death(status, oom) == (reason, words)
+
+
+def test_an_error_of_the_worker_itself_is_told_in_its_own_words() -> None:
+    """Only for the code that goes with it: a body may have ended the process by another."""
+    said = "an error of the worker itself: TypeError: no"
+    text = "the worker exited with code {} in the middle of the attempt ({})"
+    assert [cause_of_death(ExitStatus(code=code), None, said)[1] for code in (6, 7)] == [
+        text.format(6, said),
+        text.format(7, "os._exit, or native code called exit"),
+    ]
 
 
 BODY = '  File "/app/supervisor/worker/body.py", line 91 in _call'

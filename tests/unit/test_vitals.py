@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from supervisor.worker import vitals
 from supervisor.worker.vitals import KINDS, SIZE, Reading, Vitals, create
 
 NOTHING = Reading(
@@ -109,6 +110,37 @@ def test_the_next_attempt_starts_without_the_progress_of_the_last(pair: Pair) ->
         finished=1,
         output_start=77,
     )
+
+
+class Racing:
+    """The words as the node sees them, while the worker changes its attempt `times` times."""
+
+    def __init__(self, pair: Pair, times: int) -> None:
+        self._words, self._worker, self._times = pair.node._words, pair.worker, times
+
+    def __getitem__(self, word: int) -> int:
+        if word == vitals._STARTED and self._times:
+            self._times -= 1
+            seq = self._worker.current() + 1
+            self._worker.end()
+            self._worker.begin(seq, seq * 100, seq)
+        return self._words[word]
+
+    def release(self) -> None:
+        self._words.release()
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen"), [(0, (7, 700)), (1, (8, 800)), (2, (9, 900)), (3, (0, 1_000))]
+)
+def test_an_attempt_is_never_read_with_the_start_of_another(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch, changes: int, seen: tuple[int, int]
+) -> None:
+    """One that changes during every glance is between attempts."""
+    pair.worker.begin(7, 700, 7)
+    monkeypatch.setattr(pair.node, "_words", Racing(pair, changes))
+    reading = pair.node.read()
+    assert (reading.seq, reading.started_ns) == seen
 
 
 class TestProgress:

@@ -2,14 +2,14 @@
 
 A time that somebody named stays: such a task is due by the new clock. But what was due at once, or
 again after a failure, had its time from the clock that was wrong: after a step back it would wait
-for as long as the step was. Called through `Transaction`.
+for as long as the step was, so its time is set back as far. Called through `Transaction`.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from sqlalchemy import bindparam, func, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, or_, select, update
 
 from supervisor.model.states import Reason, State
 from supervisor.store.ledger.audit import SUPERVISOR, NoteReason, write_note
@@ -21,11 +21,16 @@ STEP_S = 1.0
 
 
 def clock_set(session: Session, step_s: float, now: datetime) -> int:
-    """Write down a step of the wall clock; return how many tasks are due again after one back."""
+    """Write down a step of the wall clock; return how many tasks are due again after one back.
+
+    What was put off by a failure goes on waiting for what is left of that.
+    """
     again = 0
     if step_s < 0:
         at = session.encode(now)
-        again = session.write(_update_due, at, at)
+        was = session.encode(now - timedelta(seconds=step_s))
+        again = session.write(_update_due, at, at, was)
+        session.write(_update_waiting, at, was, was)
     write_note(
         session,
         now,
@@ -52,18 +57,35 @@ def _select_newest() -> Ordered:
 
 def _update_due() -> Ordered:
     # Equal times keep their order: ids are made of the time of submission.
-    column = tasks.c
+    column = tasks.c.run_after
     return ordered(
         update(tasks)
         .values(run_after=bindparam("its_time"))
-        .where(
-            column.state == literal_column(f"'{State.PENDING}'"),
-            column.run_after > bindparam("now"),
-            or_(
-                column.run_after <= column.created_at,
-                column.reason != literal_column(f"'{Reason.SUBMITTED}'"),
-            ),
-        ),
+        .where(*_not_named(), column > bindparam("now"), column <= bindparam("was")),
         "its_time",
         "now",
+        "was",
+    )
+
+
+def _update_waiting() -> Ordered:
+    left = tasks.c.run_after - bindparam("was")
+    return ordered(
+        update(tasks)
+        .values(run_after=bindparam("now") + left)
+        .where(*_not_named(), tasks.c.run_after > bindparam("since")),
+        "now",
+        "was",
+        "since",
+    )
+
+
+def _not_named() -> tuple[ColumnElement[bool], ...]:
+    column = tasks.c
+    return (
+        column.state == literal_column(f"'{State.PENDING}'"),
+        or_(
+            column.run_after <= column.created_at,
+            column.reason != literal_column(f"'{Reason.SUBMITTED}'"),
+        ),
     )

@@ -297,7 +297,10 @@ def _usage(message: wire.Finished) -> dict[str, float]:
 
 
 def _exit_reason(slot: Slot, exit: port.Exited) -> str:
-    if slot.farewell is not None and not exit.clean:
+    if exit.status.signal == INTERRUPT:
+        return "interrupted"
+    ending = slot.farewell is not None and slot.farewell.phase in (Phase.EXIT, Phase.KILL)
+    if ending and not exit.clean:
         return "killed"
     if slot.ready_at is None:
         return "boot_failed"

@@ -64,6 +64,8 @@ def test_an_error_of_the_worker_itself_is_called_one(node: NodeUnderTest) -> Non
         "(an error of the worker itself: TypeError: broken \\udcff)"
     )
     assert 'raise TypeError("broken' in (node.reader.log(view.task_id) or "")
+    last = eventually(lambda: node.events("worker.exited"), 5)[-1]
+    assert (last["exit"], last["reason"]) == ("exited with code 6", "crashed")
 
 
 def test_death_by_the_signal_that_tells_it_is_the_end_that_was_asked_for(
@@ -82,6 +84,8 @@ def test_death_by_the_signal_that_tells_it_is_the_end_that_was_asked_for(
     for ended in (handle, soft):
         (attempt,) = node.attempts(ended.task_id)
         assert (attempt.detail or "").startswith("the signal that tells a body (SIGRTMIN+5) ended")
+    exits = eventually(lambda: node.events("worker.exited")[-2:], 5)
+    assert [event["reason"] for event in exits] == ["interrupted"] * 2
     assert [row for row in node.metrics() if row[0] == "supervisor_crashes_total"] == crashes
 
 

@@ -72,7 +72,7 @@ def span(seconds: float | None) -> str:
     """Return a span of time with two digits that matter: 350 ms, 4.2 s, 3 m 05 s, 2 h 10 m."""
     if seconds is None:
         return "-"
-    if 0 < seconds < 0.00995:
+    if 0.00005 <= seconds < 0.00995:
         return f"{seconds * 1000:.1f} ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"

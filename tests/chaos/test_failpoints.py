@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -192,6 +193,7 @@ class Scene:
         return not self.node.running
 
     def cancel_what_runs(self) -> None:
+        time.sleep(0.05)  # looking takes time that the other scenes need
         for kind in CANCELED:
             handle = self.handles.get(f"{kind} 0.0")
             if handle is None or kind in self.canceled or handle.view().started_at is None:

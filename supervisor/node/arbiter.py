@@ -26,7 +26,7 @@ from supervisor.telemetry.events import emit
 from supervisor.worker.wire import ChildSubmitted
 
 #: A stop waits this long at most for a claim that is being written.
-CLAIM_PATIENCE_S = 10.0
+CLAIM_PATIENCE_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def measure(folder: Path, scale: float) -> list[Figure]:
             floor=12_000,
             peer=reference.NAME,
             peer_value=statistics.median(peers),
+            peer_there=reference.DRAIN_THERE,
         ),
         at_most("CPU of everything per 1,000 tasks", statistics.median(cpus), "s", 0.15),
         at_most(

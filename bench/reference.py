@@ -12,6 +12,9 @@ import time
 from pathlib import Path
 
 NAME = "plain SQLite loop"
+#: What such loops gave, in tasks per second, on the machine for which the budgets were set: one row
+#: to enqueue, two processes to drain. Source: the measurements of peers that the budgets come from.
+ENQUEUE_THERE, DRAIN_THERE = 7216.0, 4274.0
 
 
 def _connect(path: Path) -> sqlite3.Connection:

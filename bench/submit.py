@@ -32,6 +32,7 @@ def measure(folder: Path, scale: float) -> list[Figure]:
             floor=3500,
             peer=reference.NAME,
             peer_value=statistics.median(peers),
+            peer_there=reference.ENQUEUE_THERE,
         ),
         Figure(name="submit in bulk", value=bulk, unit="/s", floor=50_000),
     ]

@@ -115,7 +115,7 @@ class Worker:
         self._finished = 0
         self._output_fd = plumbing.output
         self._output_start = 0
-        self._first_rss = 0
+        self._first_rss = self._max_rss = 0
         self._spoiled = ""
         self.is_ready = False
 
@@ -123,7 +123,7 @@ class Worker:
         """Serve assignments until told to stop, recycled or interrupted; return the exit code."""
         signal.signal(INTERRUPT, self._on_interrupt)
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.temp_dir)
-        self._first_rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        self._first_rss = self._max_rss = _max_rss_bytes()
         _thread.start_new_thread(self._pulse, ())  # a Thread object costs as much as the rest
         self._surroundings = Surroundings(self._output_fd, self.temp_dir)
         self._say(wire.Ready(self._pid, tree.start_ticks(self._pid) or 0))
@@ -159,7 +159,7 @@ class Worker:
     def _worn_out(self) -> str:
         if self._finished >= self._config.recycle_after_tasks:
             return f"recycled after {self._finished} tasks"
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - self._first_rss
+        grown = self._max_rss - self._first_rss
         if grown > self._config.recycle_growth_bytes:
             return f"recycled: memory grew by {grown} bytes"
         config = self._config
@@ -220,6 +220,7 @@ class Worker:
         left: wire.LeftBehind | None,
     ) -> wire.Finished:
         started, finished, output_end = marks
+        self._max_rss = _max_rss_bytes()
         return wire.Finished(
             seq=assign.seq,
             how=end.how,
@@ -234,7 +235,7 @@ class Worker:
             retryable=end.retryable,
             interrupted_by=self._interrupted_by,
             cpu_s=cpu_s,
-            max_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            max_rss_bytes=self._max_rss,
             left=left,
             children=tuple(self._on_success) if end.how == "returned" else (),
         )
@@ -380,6 +381,10 @@ class Worker:
             with self._answered:
                 self._answers[message.request] = message
                 self._answered.notify_all()
+
+
+def _max_rss_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def prepare() -> None:

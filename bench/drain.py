@@ -45,25 +45,26 @@ def _drain_once(place: Path, number: int, waits: list[float] | None) -> tuple[fl
     db = node.database(place)
     with node.running(place) as process:
         stop = threading.Event()
-        submitter = threading.Thread(target=_submit_meanwhile, args=(place, stop, waits))
+        submitter = None
         marks: list[tuple[float, int, float]] = []
         for share in (0.1, 0.9):
             while (ended := node.count(db, "tasks WHERE state = 'SUCCESS'")) < number * share:
                 time.sleep(0.01)
             marks.append((time.perf_counter(), ended, node.cpu_s(process.pid)))
             if share == 0.1 and waits is not None:
+                submitter = threading.Thread(target=_submit_meanwhile, args=(place, stop, waits))
                 submitter.start()
         stop.set()
-        if waits is not None:
+        if submitter is not None:
             submitter.join()
     db.close()
     (t0, n0, c0), (t1, n1, c1) = marks
     return (n1 - n0) / (t1 - t0), (c1 - c0) / (n1 - n0) * 1000
 
 
-def _submit_meanwhile(place: Path, stop: threading.Event, waits: list[float] | None) -> None:
+def _submit_meanwhile(place: Path, stop: threading.Event, waits: list[float]) -> None:
     client = node.client(place)
-    while not stop.is_set() and waits is not None:
+    while not stop.is_set():
         began = time.perf_counter()
         client.submit([node.NOOP])
         waits.append((time.perf_counter() - began) * 1000)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from disk import nodes_on, run
 from harness import (
     RUNNING,
     SUCCESS,
@@ -27,7 +28,6 @@ from harness import (
     begun,
     eventually,
     loop_never_waited,
-    move_store,
 )
 
 from supervisor.model.states import State
@@ -36,10 +36,6 @@ from supervisor.worker import tree
 RETURNED = (RUNNING, SUCCESS, "node", "returned")
 #: Whatever happens to the test, the disk goes on after this.
 LONGEST_S = 40
-
-
-def run(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True)
 
 
 class Disk:
@@ -74,20 +70,8 @@ class Disk:
 @pytest.fixture
 def on_disk(start_node: Start) -> Iterator[Callable[[], tuple[NodeUnderTest, Disk]]]:
     """Start a node whose store is on a disk of its own."""
-    made: list[tuple[NodeUnderTest, Disk]] = []
-
-    def start() -> tuple[NodeUnderTest, Disk]:
-        node = start_node(run=False, workers=4)
-        disk = Disk(node.root / "disk")
-        made.append((node, disk))
-        move_store(node, disk.place / "tasks.db")
-        node.start()
-        return node, disk
-
-    yield start
-    for node, disk in made:
-        node.close()
-        disk.unmount()
+    with nodes_on(Disk, start_node) as start:
+        yield start
 
 
 def ask(url: str) -> tuple[int, str]:

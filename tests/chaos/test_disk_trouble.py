@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from disk import nodes_on, run
 from harness import (
     PENDING,
     RUNNING,
@@ -24,7 +25,6 @@ from harness import (
     begun,
     eventually,
     loop_never_waited,
-    move_store,
 )
 
 from supervisor import App
@@ -35,10 +35,6 @@ from supervisor.model.states import State
 
 RETURNED = (RUNNING, SUCCESS, "node", "returned")
 SIZE_BYTES = 16 * 2**20
-
-
-def run(*words: str) -> None:
-    subprocess.run(words, check=True, capture_output=True)
 
 
 class Disk:
@@ -78,26 +74,10 @@ class Disk:
 
 
 @pytest.fixture
-def disks() -> Iterator[list[Disk]]:
-    made: list[Disk] = []
-    yield made
-    for disk in made:
-        disk.unmount()
-
-
-@pytest.fixture
-def on_disk(disks: list[Disk], start_node: Start) -> Callable[[], tuple[NodeUnderTest, Disk]]:
-    """Start a node whose store is on a disk of its own (unmounted after the node is closed)."""
-
-    def start() -> tuple[NodeUnderTest, Disk]:
-        node = start_node(run=False, workers=4)
-        disk = Disk(node.root / "disk")
-        disks.append(disk)
-        move_store(node, disk.place / "tasks.db")
-        node.start()
-        return node, disk
-
-    return start
+def on_disk(start_node: Start) -> Iterator[Callable[[], tuple[NodeUnderTest, Disk]]]:
+    """Start a node whose store is on a disk of its own."""
+    with nodes_on(Disk, start_node) as start:
+        yield start
 
 
 def nobody_paid(node: NodeUnderTest, handles: list[Handle]) -> None:

@@ -8,16 +8,20 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+import servers
 from harness import NodeUnderTest, Start, eventually
 
 from supervisor.worker import tree
 
 GUARDED = {"integration", "chaos"}
+
+S = TypeVar("S", bound=servers.Server)
 
 
 class Nursery:
@@ -92,6 +96,32 @@ def start_node(nursery: Nursery) -> Iterator[Start]:
     yield start
     left = [what for made in mine for what in nursery.close(made)]
     assert left == []
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[servers.PostgreSQL]:
+    """A PostgreSQL server that all tests share: each names its tables and connections itself."""
+    with _started(servers.start_postgresql) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[servers.Redis]:
+    """A Redis server that all tests share: each names its keys and connections itself."""
+    with _started(servers.start_redis) as one:
+        yield one
+
+
+@contextmanager
+def _started(start: Callable[[], S]) -> Iterator[S]:
+    try:
+        one = start()
+    except servers.ServerMissing as exc:
+        pytest.skip(str(exc))
+    try:
+        yield one
+    finally:
+        one.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,214 @@
+"""Real PostgreSQL and Redis servers of a test's own: a free port, a directory, gone at the end.
+
+Secret kept here: how each is started in under a second and ended by its pid. No pytest in here:
+the corpus of stuck programs is scored with the same servers. A server dies with the process (and
+the thread) that started it.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+READY_S = 20.0
+#: The user that PostgreSQL runs as where we are root, which it refuses to run as.
+UNPRIVILEGED = ("postgres", "nobody")
+
+S = TypeVar("S", bound="Server")
+
+
+class ServerMissing(Exception):
+    """The program is not installed, or did not start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that runs: its process, port and directory (with its unix-domain socket)."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    directory: Path
+
+    @property
+    def pid(self) -> int:
+        """Return the pid of the server (of PostgreSQL's first process)."""
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        """Return what it has written so far."""
+        return (self.directory / "log").read_text(errors="replace")
+
+    def stop(self) -> None:
+        """End it at once and remove its directory."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGQUIT)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.directory)
+
+
+@dataclass(frozen=True, slots=True)
+class PostgreSQL(Server):
+    """A PostgreSQL that trusts everybody; its superuser is `postgres`."""
+
+    @property
+    def dsn(self) -> str:
+        """Return the connection string of the superuser, over TCP."""
+        return f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
+
+    @property
+    def local_dsn(self) -> str:
+        """Return the connection string of the superuser, over the unix-domain socket."""
+        return f"host={self.directory} port={self.port} user=postgres dbname=postgres"
+
+    @property
+    def url(self) -> str:
+        """Return the URL of the superuser, over TCP."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
+
+@dataclass(frozen=True, slots=True)
+class Redis(Server):
+    """A Redis without a password that keeps nothing on disk."""
+
+    @property
+    def url(self) -> str:
+        """Return its URL, over TCP."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def socket_path(self) -> str:
+        """Return the path of its unix-domain socket."""
+        return str(self.directory / "redis.sock")
+
+
+def start_postgresql(*options: str, password: str = "") -> PostgreSQL:
+    """Start a PostgreSQL; `options` are `name=value` of postgresql.conf.
+
+    With a password, the superuser needs it over TCP (not over the unix-domain socket).
+    Raises ServerMissing.
+    """
+    program = _postgresql_program("postgres")
+    directory = Path(tempfile.mkdtemp(prefix="pg-"))
+    user = _unprivileged() if os.geteuid() == 0 else None
+    if user is not None:
+        os.chown(directory, user.pw_uid, user.pw_gid)
+    data, port = directory / "data", _free_port()
+    _initialize(directory, data, user, password)
+    settings = [
+        "listen_addresses=127.0.0.1",
+        f"unix_socket_directories={directory}",
+        *("fsync=off", "synchronous_commit=off", "full_page_writes=off"),
+        *("shared_buffers=16MB", "max_connections=50", "autovacuum=off"),
+        *options,
+    ]
+    flags = [word for one in settings for word in ("-c", one)]
+    command = [*_as_user(user), program, "-D", str(data), "-p", str(port), *flags]
+    made = PostgreSQL(_start(command, directory), port, directory)
+    return _when_ready(made, lambda: (directory / f".s.PGSQL.{port}").exists() and _takes_in(made))
+
+
+def start_redis(*options: str) -> Redis:
+    """Start a Redis; `options` are words of its command line. Raises ServerMissing."""
+    program = shutil.which("redis-server")
+    if program is None:
+        raise ServerMissing("redis-server is not installed")
+    directory, port = Path(tempfile.mkdtemp(prefix="redis-")), _free_port()
+    command = [
+        *_as_user(None),
+        *(program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"),
+        *("--dir", str(directory), "--unixsocket", str(directory / "redis.sock"), *options),
+    ]
+    made = Redis(_start(command, directory), port, directory)
+    return _when_ready(made, lambda: _takes_in(made))
+
+
+def _initialize(directory: Path, data: Path, user: pwd.struct_passwd | None, password: str) -> None:
+    command = [
+        *_as_user(user),
+        *(_postgresql_program("initdb"), "-D", str(data), "-U", "postgres", "--no-sync"),
+        *("--encoding=UTF8", "--locale=C", "--auth-local=trust"),
+        f"--auth-host={'scram-sha-256' if password else 'trust'}",
+    ]
+    if password:
+        secret = directory / "password"
+        secret.write_text(password)
+        secret.chmod(0o644)  # in a directory of the server's own
+        command += ["--pwfile", str(secret)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=directory)
+    if done.returncode:
+        shutil.rmtree(directory)
+        raise ServerMissing(f"initdb failed: {done.stderr}")
+
+
+def _postgresql_program(name: str) -> str:
+    found = sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}")) or [shutil.which(name)]
+    if found[-1] is None:
+        raise ServerMissing("PostgreSQL is not installed")
+    return found[-1]
+
+
+def _unprivileged() -> pwd.struct_passwd:
+    for name in UNPRIVILEGED:
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise ServerMissing("PostgreSQL does not run as root and there is no other user")
+
+
+def _as_user(user: pwd.struct_passwd | None) -> list[str]:
+    """Return what makes a command run as that user, and die with us."""
+    change = [] if user is None else [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"]
+    return ["setpriv", "--pdeathsig=QUIT", *change, *(["--clear-groups"] if change else []), "--"]
+
+
+def _start(command: list[str], directory: Path) -> subprocess.Popen[bytes]:
+    with (directory / "log").open("wb") as log:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory
+        )
+
+
+def _when_ready(made: S, is_ready: Callable[[], bool]) -> S:
+    deadline = time.monotonic() + READY_S
+    while not is_ready():
+        if made.process.poll() is not None or time.monotonic() > deadline:
+            log = made.log
+            made.stop()
+            raise ServerMissing(f"the server did not start: {log[-2000:]}")
+        time.sleep(0.01)
+    return made
+
+
+def _takes_in(made: Server) -> bool:
+    """Say whether it answers: PostgreSQL an SSL request with one letter, Redis a ping."""
+    asked = b"PING\r\n" if isinstance(made, Redis) else b"\0\0\0\x08\x04\xd2\x16\x2f"
+    try:
+        with socket.create_connection(("127.0.0.1", made.port), timeout=1) as line:
+            line.sendall(asked)
+            return line.recv(1) in (b"+", b"N", b"S")
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port

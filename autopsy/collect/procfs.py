@@ -10,21 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 
-_SYSCALLS_X86_64 = {
-    0: "read", 1: "write", 7: "poll", 16: "ioctl", 17: "pread64", 20: "writev", 23: "select",
-    34: "pause", 35: "nanosleep", 42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom",
-    46: "sendmsg", 47: "recvmsg", 56: "clone", 58: "vfork", 61: "wait4", 72: "fcntl",
-    73: "flock", 74: "fsync", 75: "fdatasync", 202: "futex", 219: "restart_syscall",
-    230: "clock_nanosleep", 232: "epoll_wait", 247: "waitid", 257: "openat", 270: "pselect6",
-    271: "ppoll", 281: "epoll_pwait", 288: "accept4", 435: "clone3",
-}  # fmt: skip
-_SYSCALLS_AARCH64 = {
-    22: "epoll_pwait", 25: "fcntl", 29: "ioctl", 32: "flock", 56: "openat", 63: "read",
-    64: "write", 66: "writev", 67: "pread64", 72: "pselect6", 73: "ppoll", 82: "fsync",
-    83: "fdatasync", 95: "waitid", 98: "futex", 101: "nanosleep", 115: "clock_nanosleep",
-    128: "restart_syscall", 202: "accept", 203: "connect", 206: "sendto", 207: "recvfrom",
-    211: "sendmsg", 212: "recvmsg", 220: "clone", 242: "accept4", 260: "wait4", 435: "clone3",
-}  # fmt: skip
+from autopsy.collect import syscalls
 
 
 def read_text(path: str, limit: int = 1 << 20) -> str | None:
@@ -133,8 +119,7 @@ def current_syscall(path: str) -> tuple[str | None, list[int]]:
     words = (read_text(path) or "").split()
     if not words or not words[0].isdigit():
         return None, []
-    table = _SYSCALLS_AARCH64 if os.uname().machine == "aarch64" else _SYSCALLS_X86_64
-    return table.get(int(words[0]), words[0]), [int(word, 16) for word in words[1:7]]
+    return syscalls.name_of(int(words[0])), [int(word, 16) for word in words[1:7]]
 
 
 def read_memory(pid: int, address: int, size: int) -> bytes | None:

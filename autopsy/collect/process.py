@@ -22,6 +22,10 @@ _MAPS_LIMIT = 8 << 20
 _INTERPRETER = re.compile(r"^(?:python|pypy)[\d.]*\w*$")
 # What time.sleep asks for: clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, deadline).
 _MONOTONIC, _ABSOLUTE = 1, 1
+# Where the calls that can give up have the address of their timeout, or poll's milliseconds.
+_TIMEOUTS = {"futex": 3, "ppoll": 2, "select": 4, "pselect6": 4, "rt_sigtimedwait": 2}
+_POLL_TIMEOUT, _EPOLL_TIMEOUT = 2, 3
+_FUTEX_COMMAND, _FUTEX_WAIT_BITSET, _FUTEX_REALTIME = 0x7F, 9, 256
 _STATUS_KEPT = (
     "State", "PPid", "TracerPid", "Uid", "Gid", "VmPeak", "VmSize", "VmRSS", "VmSwap", "Threads",
     "SigQ", "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "CapEff", "NoNewPrivs", "Seccomp",
@@ -72,7 +76,8 @@ def threads(pid: int) -> list[Payload]:
     """Return one entry per thread, main thread first.
 
     Shapes: tid, name, state, cpu_ticks, switches (voluntary), wchan, syscall, args, waits_on (fds),
-    sleep_left_s (of a thread in a sleep; None when unknown).
+    sleep_left_s (of a thread in a sleep; None when unknown), timeout_left_s (of any other wait that
+    ends by itself; None when it has no timeout or none that can be read).
     """
     found: list[Payload] = []
     for tid in procfs.thread_ids(pid)[:_MAX_THREADS]:
@@ -95,6 +100,7 @@ def threads(pid: int) -> list[Payload]:
                 "args": args,
                 "waits_on": waited_descriptors(pid, syscall, args),
                 "sleep_left_s": sleep_left_s(pid, syscall, args),
+                "timeout_left_s": timeout_left_s(pid, syscall, args),
             }
         )
     return found
@@ -129,6 +135,24 @@ def sleep_left_s(pid: int, syscall: str | None, args: list[int]) -> float | None
         return None
     seconds, nanoseconds = struct.unpack("<qq", packed)
     left: float = seconds + nanoseconds / 1e9 - (clock.mono() if absolute else 0)
+    return round(max(0.0, left), 3)
+
+
+def timeout_left_s(pid: int, syscall: str | None, args: list[int]) -> float | None:
+    """Return the seconds after which a wait gives up (a poll: its whole length); None if never."""
+    if syscall in ("poll", "epoll_wait", "epoll_pwait") and len(args) > _EPOLL_TIMEOUT:
+        milliseconds = args[_POLL_TIMEOUT if syscall == "poll" else _EPOLL_TIMEOUT] & 0xFFFFFFFF
+        return None if milliseconds >= 1 << 31 else milliseconds / 1000  # negative: for ever
+    where = _TIMEOUTS.get(syscall or "")
+    if where is None or len(args) <= where or not args[where]:
+        return None
+    packed = procfs.read_memory(pid, args[where], 16)
+    if packed is None:
+        return None
+    seconds, fraction = struct.unpack("<qq", packed)
+    left: float = seconds + fraction / (1e6 if syscall == "select" else 1e9)
+    if syscall == "futex" and args[1] & _FUTEX_COMMAND == _FUTEX_WAIT_BITSET:  # until a moment
+        left -= clock.now().timestamp() if args[1] & _FUTEX_REALTIME else clock.mono()
     return round(max(0.0, left), 3)
 
 

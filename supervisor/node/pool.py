@@ -1,6 +1,6 @@
-"""The real pool: zygote, workers and autopsies of one node, behind the port the arbiter knows.
+"""The real pool: workers and autopsies of one node, behind the port the arbiter knows.
 
-Secret kept here: who is born and not yet known, and which child's exit is whose. Everything is
+Secret kept here: which process is which worker, and which child's exit is whose. Everything is
 non-blocking; what is heard is queued as events in the order it happened. Main thread only.
 """
 
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import subprocess
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from autopsy.signals import INTERRUPT
@@ -24,6 +22,7 @@ from supervisor.node import port, probe, process
 from supervisor.node.capture import Captures, Patient
 from supervisor.node.ear import Ear
 from supervisor.node.lifeline import Lifeline
+from supervisor.node.nursery import Nursery
 from supervisor.settings import Settings
 from supervisor.telemetry.events import emit
 from supervisor.worker import segments, tree, wire
@@ -31,10 +30,6 @@ from supervisor.worker.vitals import Reading
 
 #: A worker that has not said Ready by then is given up.
 BIRTH_S = 10.0
-#: An import that takes longer hangs: it is ended and refused, so that another reload can follow.
-BOOT_S = 300.0
-#: Births asked of a zygote and not yet answered: its line holds no more than a few hundred.
-BIRTHS_AT_ONCE = 32
 
 
 @dataclass(slots=True)
@@ -53,28 +48,12 @@ class _Worker:
     killed: bool = False
 
 
-@dataclass(slots=True)
-class _Nest:
-    """A zygote, or (`alone`) one exec'ed process that will itself be a worker."""
-
-    generation: int
-    program: subprocess.Popen[bytes]
-    line: socket.socket
-    alone: bool
-    asked_at: float
-    booted: bool = False
-    used: bool = False
-    retired: bool = False
-    unborn: set[str] = field(default_factory=set)
-
-
 class ProcessPool:
     """Workers as operating system processes; `node.port.Pool` says what each verb means."""
 
     def __init__(
         self, app: str, node_id: str, settings: Settings, clock: Clock, ear: Ear, temp_root: Path
     ) -> None:
-        self._app = app
         self._node_id = node_id
         self._settings = settings
         self._clock = clock
@@ -82,76 +61,28 @@ class ProcessPool:
         self._temp_root = temp_root
         self._events: deque[port.PoolEvent] = deque()
         self._workers: dict[str, _Worker] = {}
-        self._nests: list[_Nest] = []
-        self._alone = settings.spawn == "exec"
-        self._obstacles: tuple[str, ...] = ()
-        self._announced = 0
-        self._wanted: deque[tuple[str, int]] = deque()
         self._tools = process.Tools()
         self._buffer = bytearray(wire.READ_BYTES)
-        self._decoder: wire.Decoder[wire.FromZygote] = wire.Decoder(wire.FromZygote)
+        self._nursery = Nursery(
+            app, node_id, settings, clock, ear, self._tools, parent=self, tell=self._events.append
+        )
         self._captures = Captures(Path(settings.autopsy_dir), clock, ear, self._events.append)
         self._host = probe.HostWatch(clock)
 
     def boot(self, generation: int) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        program = process.start_zygote(
-            self._app, theirs, self._marks(), *(["--exec"] if self._alone else [])
-        )
-        theirs.close()
-        nest = _Nest(generation, program, ours, self._alone, self._clock.mono())
-        self._nests.append(nest)
-        self._ear.listen(ours.fileno(), lambda: self._hear_nest(nest))
-
-    def _marks(self) -> dict[str, str]:
-        """Return what all that descends from our zygotes has in its environment."""
-        return {process.NODE_MARKER: self._node_id, "SUPERVISOR_STORE": self._settings.store}
+        self._nursery.boot(generation)
 
     def birth(self, worker_id: str, generation: int) -> None:
-        self._wanted.append((worker_id, generation))
-        self._serve_births()
+        self._nursery.want(worker_id, generation)
 
-    def _serve_births(self) -> None:
-        while self._wanted and self._unborn() < BIRTHS_AT_ONCE:
-            worker_id, generation = self._wanted[0]
-            nest = self._nest_for(generation)
-            if nest is None:
-                return
-            self._wanted.popleft()
-            self._ask_birth(nest, worker_id)
-
-    def _unborn(self) -> int:
-        return sum(not worker.pid for worker in self._workers.values())
-
-    def _nest_for(self, generation: int) -> _Nest | None:
-        mine = [nest for nest in self._nests if nest.generation == generation and not nest.used]
-        if self._alone and len(mine) < len(self._wanted) + 1:
-            self.boot(generation)  # one more than wanted: the next birth finds a warm spare
-        return next((nest for nest in mine if nest.booted), None)
-
-    def _ask_birth(self, nest: _Nest, worker_id: str) -> None:
-        try:
-            process.require_descriptors(len(self._workers))
-            line = Lifeline(self._settings.log_records, self._settings.log_tail_bytes)
-        except OSError as exc:
-            self._events.append(port.BirthFailed(worker_id, f"too few descriptors left: {exc}"))
-            return
+    def expect(self, worker_id: str) -> tuple[wire.WorkerConfig, Lifeline]:
+        """Make ready what a worker is born with. Raises: OSError when too little is left for it."""
+        process.require_descriptors(len(self._workers))
+        line = Lifeline(self._settings.log_records, self._settings.log_tail_bytes)
         temp_dir = self._temp_root / worker_id
         worker = _Worker(worker_id, self._clock.mono(), line, temp_dir)
         self._workers[worker_id] = worker
-        nest.unborn.add(worker_id)
-        try:
-            wire.send_with_fds(nest.line, wire.Birth(self._config(worker)), line.gifts())
-        except OSError as exc:
-            self._fail_birth(worker_id, str(exc))
-            return
-        finally:
-            line.given()
-        if nest.alone:
-            nest.used = True
-            self._close_nest(nest)
-            self._adopt(worker, nest.program.pid)
+        return self._config(worker), line
 
     def _config(self, worker: _Worker) -> wire.WorkerConfig:
         return wire.WorkerConfig(
@@ -166,18 +97,20 @@ class ProcessPool:
             recycle_growth_threads=self._settings.recycle_growth_threads,
         )
 
-    def _adopt(self, worker: _Worker, pid: int) -> None:
+    def adopt(self, worker_id: str, pid: int) -> None:
+        """Take in a worker that was born; one that was given up meanwhile is a stranger."""
+        worker = self._workers.get(worker_id)
+        if worker is None:
+            return
         worker.pid = pid
         worker.born = tree.start_ticks(pid)
-        self._events.append(port.Born(worker.worker_id, pid))
-        self._serve_births()
+        self._events.append(port.Born(worker_id, pid))
         worker.pidfd = os.pidfd_open(pid)
         self._ear.listen(worker.line.control.fileno(), lambda: self._hear_worker(worker))
         self._ear.listen(worker.pidfd, lambda: self._collect(worker))
 
-    def _fail_birth(self, worker_id: str, why: str) -> None:
-        for nest in self._nests:
-            nest.unborn.discard(worker_id)
+    def mourn(self, worker_id: str, why: str) -> None:
+        """Forget a worker that will not be born."""
         worker = self._workers.pop(worker_id, None)
         if worker is not None:
             worker.line.close()
@@ -186,93 +119,13 @@ class ProcessPool:
     def events(self) -> list[port.PoolEvent]:
         self._captures.turn()
         self._overdue_births()
-        self._overdue_boots()
+        self._nursery.turn()
         for number in self._ear.signals:
             self._events.append(port.Signal(signal.Signals(number).name))
         self._ear.signals.clear()
         heard = list(self._events)
         self._events.clear()
         return heard
-
-    def _hear_nest(self, nest: _Nest) -> None:
-        if nest not in self._nests:
-            return  # closed by what was heard a moment ago
-        try:
-            data = nest.line.recv(wire.PACKET_MAX_BYTES)
-            message = self._decoder.decode(data) if data else None
-        except BlockingIOError:
-            return
-        except OSError:
-            message = None  # reset: it died with births in its line that it had not read
-        except WireBroken as exc:
-            process.end_group(nest.program)
-            why = f"the zygote's line broke: {exc}"
-            message = None if nest.booted else wire.BootRefused(why, "", "")
-        self._answered(nest, message)
-        if nest.retired and not nest.unborn:
-            self._close_nest(nest)
-
-    def _answered(self, nest: _Nest, message: wire.FromZygote | None) -> None:
-        match message:
-            case None:
-                self._lose_nest(nest)
-            case wire.Booted():
-                self._booted(nest, message)
-            case wire.BootRefused():
-                self._refused(nest, message)
-            case wire.Born():
-                nest.unborn.discard(message.worker_id)
-                if (worker := self._workers.get(message.worker_id)) is not None:
-                    self._adopt(worker, message.pid)
-            case wire.Stillborn():
-                nest.unborn.discard(message.worker_id)
-                self._fail_birth(message.worker_id, message.error)
-
-    def _booted(self, nest: _Nest, message: wire.Booted) -> None:
-        if message.obstacles and not self._alone:
-            self._alone = True  # forking from here would not be safe: exec every worker instead
-            self._obstacles = message.obstacles
-            self._close_nest(nest)
-            self.boot(nest.generation)
-            return
-        nest.booted = True
-        for old in [n for n in self._nests if n.generation < nest.generation]:
-            old.retired = True  # it still owes an answer to the births it was asked for
-            if not old.unborn:
-                self._close_nest(old)
-        if nest.generation > self._announced:  # every exec'ed worker imports the app: say it once
-            self._announced = nest.generation
-            self._events.append(
-                port.AppBooted(nest.generation, message.types, self._obstacles, message.warnings)
-            )
-        self._serve_births()
-
-    def _refused(self, nest: _Nest, why: wire.BootRefused) -> None:
-        """This app cannot be imported; an older nest, if there is one, goes on."""
-        self._close_nest(nest)
-        self._events.append(port.AppRefused(nest.generation, why.error, why.remedy))
-
-    def _lose_nest(self, nest: _Nest) -> None:
-        code = nest.program.poll()
-        if not nest.booted:
-            why = f"importing the app ended the process (exit {code})"
-            self._refused(
-                nest, wire.BootRefused(why, "Import it by hand and see what ends it.", "")
-            )
-            return
-        self._close_nest(nest)
-        for worker_id in list(nest.unborn):
-            self._fail_birth(worker_id, "the zygote died")
-        if not nest.retired:
-            self._events.append(port.ZygoteLost(f"exit {code}"))
-
-    def _close_nest(self, nest: _Nest) -> None:
-        if nest in self._nests:
-            self._nests.remove(nest)
-            self._ear.forget(nest.line.fileno())
-            nest.line.close()  # a zygote leaves when its line closes
-            if not nest.used:
-                self._tools.adopt(nest.program)
 
     def _hear_worker(self, worker: _Worker) -> None:
         try:
@@ -319,16 +172,8 @@ class ProcessPool:
                 if worker.pid:
                     self.kill_tree(worker.worker_id)
                 else:
-                    self._fail_birth(worker.worker_id, f"not born within {BIRTH_S:g} s")
-
-    def _overdue_boots(self) -> None:
-        now = self._clock.mono()
-        for nest in [n for n in self._nests if not n.booted and now - n.asked_at > BOOT_S]:
-            process.end_group(nest.program)
-            why = f"importing the app took longer than {BOOT_S:g} s"
-            self._refused(
-                nest, wire.BootRefused(why, "Import it by hand and see where it waits.", "")
-            )
+                    self._nursery.give_up(worker.worker_id)
+                    self.mourn(worker.worker_id, f"not born within {BIRTH_S:g} s")
 
     def send(self, worker_id: str, message: wire.FromNode) -> bool:
         worker = self._workers.get(worker_id)
@@ -420,16 +265,15 @@ class ProcessPool:
     def shift(self, gap_s: float) -> None:
         for worker in self._workers.values():
             worker.asked_at += gap_s
-        for nest in self._nests:
-            nest.asked_at += gap_s
+        self._nursery.shift(gap_s)
         self._captures.shift(gap_s)
 
     def sweep_strangers(self) -> int:
         tools = self._tools.pids()
-        if self._unborn():
+        if self._nursery.unborn():
             return 0  # one of the unknown children may be a newborn of ours: the next round
         known = {worker.pid for worker in self._workers.values() if worker.pidfd >= 0}
-        known |= {nest.program.pid for nest in self._nests} | self._captures.pids()
+        known |= self._nursery.pids() | self._captures.pids()
         known |= tools
         strangers = [pid for pid in tree.children(os.getpid()) if pid not in known]
         for pid in strangers:
@@ -442,6 +286,5 @@ class ProcessPool:
         for worker_id in list(self._workers):
             self.kill_tree(worker_id)
             self.forget(worker_id)
-        for nest in list(self._nests):
-            self._close_nest(nest)
+        self._nursery.close()
         self._tools.wait(2)

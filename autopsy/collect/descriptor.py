@@ -1,128 +1,158 @@
-"""The patient's open descriptors and sockets, by readlink, fdinfo and the kernel's socket tables.
+"""The patient's open descriptors, what is special about each, and who is at the other end.
 
 Invariant: no stat and no open of what a descriptor points to: on a dead file system either would
-hang beyond SIGKILL.
+hang beyond SIGKILL. readlink and fdinfo tell enough.
 """
 
 from __future__ import annotations
 
-import socket
-import struct
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 from autopsy.collect import procfs
+from autopsy.collect.holder import Holders
 from autopsy.collect.patient import Patient
 from autopsy.collect.process import limits
 from autopsy.section import Payload, Skipped
 
 NO_PERMISSION = "no permission to see its descriptors: needs SYS_PTRACE"
 _MAX_LISTED = 2000
-_TABLE_LIMIT = 8 << 20
-_TCP_STATES = {
-    1: "ESTABLISHED", 2: "SYN_SENT", 3: "SYN_RECV", 4: "FIN_WAIT1", 5: "FIN_WAIT2",
-    6: "TIME_WAIT", 7: "CLOSE", 8: "CLOSE_WAIT", 9: "LAST_ACK", 10: "LISTEN", 11: "CLOSING",
-}  # fmt: skip
-_UNIX_STATES = {1: "UNCONNECTED", 2: "CONNECTING", 3: "CONNECTED", 4: "DISCONNECTING"}
-_UNIX_LISTENING = 0x10000
-_UNIX_TYPES = {1: "stream", 2: "dgram", 5: "seqpacket"}
+_MAX_GROUPS = 20
+_MAX_WATCHED = 256
+_MAX_PIPES = 100
+_MAX_ENDS = 16
+_ACCESS_MODE, _WRITE_ONLY, _READ_WRITE = 0o3, 0o1, 0o2
+_TERMINALS = ("/dev/ptmx", "/dev/pts/ptmx")
+# What tempfile makes up, and any number: leaked files differ in nothing else.
+_MADE_UP = re.compile(r"(?<=tmp)[a-z0-9_]{8}(?![a-z0-9_])|\d+")
+# Lines of fdinfo that say what an anonymous descriptor is about, as we name them.
+_DETAILS = {
+    "eventfd-count": "count",
+    "Pid": "pid",
+    "sigmask": "signals",
+    "it_value": "left",
+    "it_interval": "interval",
+    "ticks": "ticks",
+    "tty-index": "terminal",
+}
 
 
-def collect_fds(patient: Patient) -> Payload:
-    """List the open descriptors: number, target, position and flags.
+def collector(holders: Holders) -> Callable[[Patient], Payload]:
+    """Return the collector of the descriptors; it raises Skipped when the kernel hides them.
 
-    Raises Skipped when the kernel does not let us see them.
+    Shapes: fds: fd, target, position, flags, detail (of an epoll `watches`); groups: target with
+    what is made up in it as `*`, count; pipe_peers: of a pipe or terminal who else has it open.
     """
-    if procfs.is_hidden(patient.pid):
-        raise Skipped(NO_PERMISSION)
-    numbers = procfs.descriptors(patient.pid)
-    listed = procfs.links(patient.pid, _MAX_LISTED)
-    soft = limits(patient.pid).get("Max open files", ["0", "0"])[0]
-    return {
-        "count": len(numbers),
-        "limit": int(soft) if soft.isdigit() else None,
-        "fds": [_described(patient.pid, number, target) for number, target in listed],
-    }
+
+    def collect(patient: Patient) -> Payload:
+        pid = patient.pid
+        if procfs.is_hidden(pid):
+            raise Skipped(NO_PERMISSION)
+        numbers = procfs.descriptors(pid)
+        listed = procfs.links(pid, _MAX_LISTED)
+        soft = limits(pid).get("Max open files", ["0", "0"])[0]
+        fds = [_described(pid, number, target) for number, target in listed]
+        return {
+            "count": len(numbers),
+            "limit": int(soft) if soft.isdigit() else None,
+            "fds": fds,
+            "groups": groups([target for _, target in listed]),
+            "pipe_peers": dict(_peers(pid, fds, holders)),
+        }
+
+    return collect
 
 
-def collect_sockets(patient: Patient) -> Payload:
-    """List the patient's sockets with their state, both ends and their queues in bytes.
+def groups(targets: list[str]) -> list[Payload]:
+    """Return how many descriptors point to the same kind of thing, the most frequent first."""
+    shapes = Counter(map(_shape, targets))
+    only = {_shape(target): target for target in targets}
+    return [
+        # One of its kind is named in full.
+        {"target": only[shape] if count == 1 else shape, "count": count}
+        for shape, count in shapes.most_common(_MAX_GROUPS)
+    ]
 
-    Raises Skipped when the kernel does not let us see them.
-    """
-    if procfs.is_hidden(patient.pid):
-        raise Skipped(NO_PERMISSION)
-    wanted = {
-        int(target[8:-1]): number
-        for number, target in procfs.links(patient.pid, 1 << 16)
-        if target.startswith("socket:[")
-    }
-    found: dict[int, Payload] = {}
-    if wanted:
-        for family in ("tcp", "tcp6", "udp", "udp6"):
-            found.update(_internet(patient.pid, family, wanted))
-        found.update(_local(patient.pid, wanted))
-    for inode, number in wanted.items():
-        found.setdefault(inode, {"fd": number, "inode": inode, "kind": "other", "state": ""})
-    return {"sockets": sorted(found.values(), key=lambda entry: int(entry["fd"]))}
+
+def end_of(pid: int, number: int) -> str:
+    """Return which end of a pipe a descriptor is: read or write; empty when it is gone."""
+    flags = _lines(pid, number).get("flags", [""])[0]
+    if not flags:
+        return ""
+    return "write" if int(flags, 8) & _ACCESS_MODE == _WRITE_ONLY else "read"
+
+
+def _shape(target: str) -> str:
+    if not target.startswith("/"):
+        return target.partition(":")[0] if target.endswith("]") and ":[" in target else target
+    directory, slash, name = target.rpartition("/")
+    return directory + slash + _MADE_UP.sub("*", name)
+
+
+def _lines(pid: int, number: int) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    text = procfs.read_text(f"/proc/{pid}/fdinfo/{number}") or ""
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            found.setdefault(name.strip(), []).append(value.strip())
+    return found
 
 
 def _described(pid: int, number: int, target: str) -> Payload:
-    text = procfs.read_text(f"/proc/{pid}/fdinfo/{number}") or ""
-    lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    position, flags = lines.get("pos", "").strip(), lines.get("flags", "").strip()
-    return {
+    lines = _lines(pid, number)
+    position = lines.get("pos", [""])[0]
+    entry: Payload = {
         "fd": number,
         "target": target,
         "position": int(position) if position.isdigit() else None,
-        "flags": flags,
+        "flags": lines.get("flags", [""])[0],
     }
+    detail: Payload = {ours: lines[name][0] for name, ours in _DETAILS.items() if name in lines}
+    if watched := lines.get("tfd"):
+        detail["watches"] = [int(one.split()[0]) for one in watched[:_MAX_WATCHED]]
+    return entry | ({"detail": detail} if detail else {})
 
 
-def _internet(pid: int, family: str, wanted: dict[int, int]) -> dict[int, Payload]:
-    found: dict[int, Payload] = {}
-    for line in (procfs.read_text(f"/proc/{pid}/net/{family}", _TABLE_LIMIT) or "").splitlines()[
-        1:
-    ]:
-        words = line.split()
-        if len(words) < 10 or not words[9].isdigit() or (inode := int(words[9])) not in wanted:
-            continue
-        state = int(words[3], 16)
-        sent, received = (int(part, 16) for part in words[4].split(":"))
-        found[inode] = {
-            "fd": wanted[inode],
-            "inode": inode,
-            "kind": family,
-            "state": _TCP_STATES.get(state, str(state)) if "tcp" in family else "",
-            "local": address(words[1]),
-            "peer": address(words[2]),
-            "send_queue_bytes": sent,
-            "receive_queue_bytes": received,
-        }
-    return found
+def _peers(pid: int, fds: list[Payload], holders: Holders) -> Iterator[tuple[str, list[Payload]]]:
+    pipes: dict[str, str] = {}
+    for one in fds:
+        target, terminal = one["target"], (one.get("detail") or {}).get("terminal")
+        if target.startswith("pipe:"):
+            mode = int(one["flags"] or "0", 8) & _ACCESS_MODE
+            own = "write" if mode == _WRITE_ONLY else "read"
+            # Opened anew through /proc or /dev/stdout a pipe can be both.
+            pipes[target] = "both" if pipes.get(target, own) != own or mode == _READ_WRITE else own
+        elif terminal is not None and target in _TERMINALS:
+            pipes[f"/dev/pts/{terminal}"] = "master"
+        elif target.startswith("/dev/pts/"):
+            pipes.setdefault(target, "terminal")
+    for target, own in list(pipes.items())[:_MAX_PIPES]:
+        ends = _terminal_ends if target.startswith("/dev/") else _pipe_ends
+        seen: dict[tuple[int, str], Payload] = {}
+        for other, end in ends(pid, target, holders):
+            if other != pid or (own == "both" and end):
+                seen.setdefault((other, end), _peer(pid, other, end))
+        yield target, list(seen.values())[:_MAX_ENDS]
 
 
-def _local(pid: int, wanted: dict[int, int]) -> dict[int, Payload]:
-    found: dict[int, Payload] = {}
-    for line in (procfs.read_text(f"/proc/{pid}/net/unix", _TABLE_LIMIT) or "").splitlines()[1:]:
-        words = line.split(maxsplit=7)
-        if len(words) < 7 or not words[6].isdigit() or (inode := int(words[6])) not in wanted:
-            continue
-        listening = int(words[3], 16) & _UNIX_LISTENING
-        found[inode] = {
-            "fd": wanted[inode],
-            "inode": inode,
-            "kind": "unix-" + _UNIX_TYPES.get(int(words[4], 16), "other"),
-            "state": "LISTEN" if listening else _UNIX_STATES.get(int(words[5], 16), ""),
-            "local": words[7] if len(words) > 7 else "",
-            "peer": "",
-        }
-    return found
+def _pipe_ends(patient: int, target: str, holders: Holders) -> Iterator[tuple[int, str]]:
+    for pid, number in holders.of(patient, target):
+        yield pid, end_of(pid, number)
 
 
-def address(packed: str) -> str:
-    """Return `host:port` from the kernel's hexadecimal form (32-bit words in host byte order)."""
-    host, _, port = packed.partition(":")
-    words = [int(host[i : i + 8], 16) for i in range(0, len(host), 8)]
-    raw = struct.pack(f"={len(words)}I", *words)
-    if len(words) == 1:
-        return f"{socket.inet_ntop(socket.AF_INET, raw)}:{int(port, 16)}"
-    return f"[{socket.inet_ntop(socket.AF_INET6, raw)}]:{int(port, 16)}"
+def _terminal_ends(patient: int, target: str, holders: Holders) -> Iterator[tuple[int, str]]:
+    index = target.rpartition("/")[2]
+    for master in _TERMINALS:
+        for pid, number in holders.of(patient, master):
+            if _lines(pid, number).get("tty-index") == [index]:
+                yield pid, "master"
+    for pid, _ in holders.of(patient, target):
+        yield pid, "terminal"
+
+
+def _peer(patient: int, pid: int, end: str) -> Payload:
+    stat = procfs.stat_fields(f"/proc/{pid}/stat")
+    name, state = (stat[0], stat[1][0]) if stat is not None else ("", "")
+    return {"pid": pid, "name": name, "end": end, "state": state, "itself": pid == patient}

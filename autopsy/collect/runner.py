@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autopsy import clock
-from autopsy.collect import descriptor, memory, process, record, stacks, tree
+from autopsy.collect import connection, descriptor, memory, process, record, stacks, tree
+from autopsy.collect.holder import Holders
 from autopsy.collect.patient import Patient
 from autopsy.collect.pyspy import Dumper
 from autopsy.memfd import Kept
@@ -42,12 +43,13 @@ class _Run:
 
 def registry(dumper: Dumper, kept: Kept) -> tuple[Collector, ...]:
     """Return every collector, in the order of the report; the first runs alone."""
+    holders = Holders()
     return (
         Collector(FIRST_LOOK, process.collect, 1.0),
         Collector("movement", process.collect_movement, 2.0),
         Collector("stacks", stacks.collector(dumper, kept), 5.0),
-        Collector("fds", descriptor.collect_fds, 1.0),
-        Collector("sockets", descriptor.collect_sockets, 1.0),
+        Collector("fds", descriptor.collector(holders), 1.0),
+        Collector("sockets", connection.collector(holders), 1.0),
         Collector("children", tree.collect_children, 1.0),
         Collector("locks", tree.collect_locks, 1.0),
         Collector("memory", memory.collect, 1.0),

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from autopsy.collect import faultdump, pyspy
-from autopsy.collect.descriptor import address
+from autopsy.collect.connection import address
 from autopsy.collect.pyspy import Dumped, Frame, Thread
 
 

@@ -1,0 +1,94 @@
+"""Who else on this host has a pipe, a socket or a terminal open: one walk of /proc a capture.
+
+Secret: the order of the walk and its limit. Only links are read, nothing is opened or asked about.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import defaultdict
+
+from autopsy import clock, redact
+from autopsy.collect import procfs
+from autopsy.section import Payload
+
+# Measured: 2 ms for 90 processes with 230 descriptors, 70 ms on a full host.
+_WALK_S = 0.15
+_MAX_FAMILY = 500
+_KINDS = ("socket:", "pipe:", "/dev/ptmx", "/dev/pts/ptmx", "/dev/pts/")
+
+
+class Holders:
+    """The walk, made by the first collector that needs it and shared by all of one capture."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[str, list[tuple[int, int]]] | None = None
+        self.unseen = 0
+
+    def of(self, pid: int, target: str) -> list[tuple[int, int]]:
+        """Return (pid, descriptor) of everybody who has a target open, the patient included.
+
+        Shapes: `pid` is the patient, always the same one. Its descendants come first, then its
+        ancestors, then the others by pid.
+        """
+        with self._lock:
+            if self._found is None:
+                self._found = self._walked(pid)
+            return self._found.get(target, [])
+
+    def _walked(self, patient: int) -> dict[str, list[tuple[int, int]]]:
+        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        deadline = clock.mono() + _WALK_S
+        pids = _nearest_first(patient)
+        for at, pid in enumerate(pids):
+            if clock.mono() > deadline:
+                self.unseen = len(pids) - at
+                break
+            for number in procfs.descriptors(pid):
+                try:
+                    target = os.readlink(f"/proc/{pid}/fd/{number}")
+                except OSError:
+                    continue  # closed in the meantime
+                if target.startswith(_KINDS):
+                    found[target].append((pid, number))
+        return dict(found)
+
+
+def named(pid: int) -> Payload:
+    """Return a process as evidence names it: pid, name, redacted command_line."""
+    name = (procfs.read_text(f"/proc/{pid}/comm") or "").strip()
+    return {
+        "pid": pid,
+        "name": name,
+        "command_line": redact.arguments(procfs.command_line(pid)),
+    }
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and all of its descendants, parents before their children."""
+    found = [pid]
+    for one in found:
+        if len(found) > _MAX_FAMILY:
+            break
+        found += procfs.child_ids(one)
+    return found
+
+
+def ancestors(pid: int) -> list[int]:
+    """Return the parent of a process, its parent and so on, without the first of the host."""
+    found: list[int] = []
+    while (stat := procfs.stat_fields(f"/proc/{pid}/stat")) is not None:
+        pid = int(stat[1][1])
+        if pid <= 1 or pid in found:
+            break
+        found.append(pid)
+    return found
+
+
+def _nearest_first(pid: int) -> list[int]:
+    everybody = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+    near = [*family(pid), *ancestors(pid)]
+    # Ourselves: what we have open is about the examination, not about the patient.
+    return [one for one in dict.fromkeys(near + everybody) if one != os.getpid()]

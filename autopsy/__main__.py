@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from autopsy import VERSION
-from autopsy.errors import AutopsyError, UsageError
+from autopsy.errors import AlreadyExamined, AutopsyError, UsageError
 
 _DEFAULT_BUDGET_S = 10.0
 _OVERVIEW = """\
@@ -156,12 +156,18 @@ def _capture(arguments: list[str]) -> int:
         metavar="T",
         help="leave out log records from before this time (Unix seconds)",
     )
+    parser.add_argument(
+        "--before-kill",
+        action="store_true",
+        help="an examination that lets the process live gives way, instead of refusing this one",
+    )
     given = parser.parse_args(arguments)
     facts = _read_facts(given.facts) if given.facts else {}
     try:
         captured = _within_budget(given, facts, lambda why: _print(_failure(given.out, why)))
     except AutopsyError as exc:
-        _print(_failure(given.out, exc.message))
+        busy = isinstance(exc, AlreadyExamined)
+        _print(_failure(given.out, exc.message) | ({"status": "busy"} if busy else {}))
         raise
     _print(_summary(captured, given.out))
     return 0
@@ -215,6 +221,7 @@ def _within_budget(
             facts=facts,
             py_spy=given.py_spy,
             facts_only=getattr(given, "facts_only", False),
+            before_kill=getattr(given, "before_kill", False),
             kept=Kept(
                 getattr(given, "log_ring", None),
                 getattr(given, "output", None),

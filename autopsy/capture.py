@@ -34,7 +34,8 @@ class Order:
     """What to capture: the process, where to, how long, and what the caller already knows.
 
     `out` None writes nothing. `facts` are stored as they are after redaction; `facts["why"]` is
-    quoted in the report. `py_spy` None means the one beside this interpreter.
+    quoted in the report. `py_spy` None means the one beside this interpreter. `before_kill`: an
+    examination by somebody else gives way, instead of being waited for.
     """
 
     pid: int
@@ -45,6 +46,7 @@ class Order:
     py_spy: str | None = None
     facts_only: bool = False
     kept: Kept = field(default_factory=Kept)
+    before_kill: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,12 @@ class Captured:
 def capture(order: Order, registry: Registry | None = None) -> Captured:
     """Examine a process and write its bundle; `registry` None means every collector.
 
-    Raises NoSuchPatient, PatientReplaced, BundleNotWritten.
+    Raises NoSuchPatient, PatientReplaced, AlreadyExamined, BundleNotWritten.
     """
     started = clock.mono()
-    facts = Section("facts", Status.OK, payload=order.facts)
     examined = None if order.facts_only else _examined(order, registry, started)
+    remark = {"remark": examined.remark} if examined and examined.remark else {}
+    facts = Section("facts", Status.OK, payload={**order.facts, **remark})
     sections = (facts, *(examined.sections if examined else _left_behind(order.kept)))
     heading = _heading(order, examined, sections, _ms_since(started))
     text = _report(heading, sections)
@@ -87,7 +90,15 @@ def _examined(order: Order, registry: Registry | None, started_mono: float) -> E
     deadline = started_mono + max(order.budget_s - _WRITING_S, order.budget_s / 2)
     dumper = Dumper(order.py_spy)
     chosen = registry or runner.registry
-    return examine(order.pid, order.start_ticks, deadline, dumper, order.kept, chosen)
+    return examine(
+        order.pid,
+        order.start_ticks,
+        deadline,
+        dumper,
+        order.kept,
+        chosen,
+        before_kill=order.before_kill,
+    )
 
 
 def _left_behind(kept: Kept) -> list[Section]:

@@ -3,6 +3,7 @@
 AutopsyError                exit 1
 ├── NoSuchPatient           nothing runs under this pid
 ├── PatientReplaced         the pid now belongs to another process
+├── AlreadyExamined         somebody examines this process right now
 ├── RingUnreadable          a log ring is not one of ours
 ├── BundleUnreadable        a bundle is missing, damaged or from a newer version
 ├── BundleNotWritten        the bundle could not be put in its place
@@ -29,6 +30,10 @@ class NoSuchPatient(AutopsyError):
 
 class PatientReplaced(AutopsyError):
     """The pid now belongs to another process."""
+
+
+class AlreadyExamined(AutopsyError):
+    """Somebody examines this process right now."""
 
 
 class RingUnreadable(AutopsyError):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from autopsy import redact
 from autopsy.cause import Code, Diagnosis, hit
@@ -13,6 +14,7 @@ from autopsy.collect import runner
 from autopsy.collect.patient import open_patient
 from autopsy.collect.pyspy import Dumper
 from autopsy.diagnose import diagnose, runs_python
+from autopsy.exclusive import Visit, sole_examiner
 from autopsy.memfd import Kept
 from autopsy.section import Section
 
@@ -21,13 +23,14 @@ Registry = Callable[[Dumper, Kept], Sequence[runner.Collector]]
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What the collectors saw and what the rules make of it."""
+    """What the collectors saw and what the rules make of it; `remark` on the circumstances."""
 
     start_ticks: int
     sections: tuple[Section, ...]
     diagnosis: tuple[Diagnosis, ...]
     tools: dict[str, str]
     is_python: bool | None
+    remark: str = ""
 
 
 def examine(
@@ -37,20 +40,25 @@ def examine(
     dumper: Dumper,
     kept: Kept,
     registry: Registry = runner.registry,
+    *,
+    before_kill: bool = False,
 ) -> Examined:
     """Run all collectors of a registry on a process until the deadline, and diagnose.
 
-    Raises NoSuchPatient, PatientReplaced.
+    Raises NoSuchPatient, PatientReplaced, AlreadyExamined.
     """
     with open_patient(pid, start_ticks) as patient:
-        try:
-            sections = runner.run(patient, registry(dumper, kept), deadline_mono)
-        finally:
-            dumper.stop_all()
+        visit = Visit(pid, patient.start_ticks, deadline_mono, before_kill)
+        gave_way = partial(dumper.stop_all, "it gave way to the examination before a kill")
+        with sole_examiner(visit, gave_way) as remark:
+            try:
+                sections = runner.run(patient, registry(dumper, kept), deadline_mono)
+            finally:
+                dumper.stop_all()
     tools = {"py-spy": dumper.version()}
     found = _diagnosed(sections)
     is_python = runs_python({section.name: section.payload for section in sections})
-    return Examined(patient.start_ticks, tuple(sections), found, tools, is_python)
+    return Examined(patient.start_ticks, tuple(sections), found, tools, is_python, remark)
 
 
 def _diagnosed(sections: Sequence[Section]) -> tuple[Diagnosis, ...]:

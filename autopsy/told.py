@@ -50,6 +50,8 @@ def _wish(facts: Payload) -> Iterator[str]:
     wish = _mapping(facts.get("stop_wish"))
     if wish:
         yield f"asked to stop: {wish.get('kind')} by {wish.get('by')}: {wish.get('reason')}"
+    if facts.get("remark"):
+        yield f"remark: {facts['remark']}"
 
 
 def _end(facts: Payload) -> Iterator[str]:

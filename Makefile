@@ -13,10 +13,10 @@ TEST_TIMEOUT ?= 120
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-peers soak lock clean system-packages
+.PHONY: help demo test check format bench bench-peers soak autopsy-score lock clean system-packages
 
 help:  ## Show the targets.
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # What runs is what the lock file says: the package itself is installed without dependencies.
 $(VENV)/.locked: requirements.lock
@@ -61,6 +61,10 @@ bench-peers: $(READY)  ## Measure other task queues beside ours; --help lists th
 # About a quarter of an hour on two cores as it stands; not part of CI.
 soak: $(READY)  ## Kill workers and nodes under load, look for leaks; --help lists the ARGS.
 	@PYTHONPATH=tests $(BIN)/python -m soak $(ARGS)
+
+# Two to three minutes on two cores; starts a PostgreSQL and a Redis of its own.
+autopsy-score: $(READY)  ## Examine programs that are stuck for a known reason; ARGS as --help says.
+	@PYTHONPATH=tests $(BIN)/python -m score $(ARGS)
 
 lock: $(READY)  ## Write requirements.lock anew from pyproject.toml.
 	@$(BIN)/python -m pip install --quiet pip-tools

@@ -1,0 +1,59 @@
+"""What a stuck program says about itself: the right answers, and what it needs to get stuck.
+
+Convention: the docstring begins `DIAGNOSIS <code>[|<code>] ...: why`; a file whose name begins with
+an underscore is no program.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+HEALTHY = frozenset({"none.idle", "none.progressing"})
+_FIRST_LINE = re.compile(r"DIAGNOSIS\s+([a-z_.|]+)(.*)", re.DOTALL)
+#: Looked at while they happen: a second later an exit is over, and memory grows no longer.
+_SETTLE_S = {"none.exited": 0.0, "leak.memory_python": 0.2, "leak.memory_native": 0.2}
+SETTLE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that gets stuck, and which diagnoses of it are right."""
+
+    path: Path
+    expected: tuple[str, ...]
+    why: str
+    servers: bool
+
+    @property
+    def name(self) -> str:
+        """Return the name of the case."""
+        return self.path.stem
+
+    @property
+    def is_control(self) -> bool:
+        """Say whether nothing is wrong with it."""
+        return HEALTHY.issuperset(self.expected)
+
+    @property
+    def settle_s(self) -> float:
+        """Return how long to wait after it has said that it is ready."""
+        return min(_SETTLE_S.get(code, SETTLE_S) for code in self.expected)
+
+
+def programs_of(directory: Path) -> list[Program]:
+    """Return the programs of a directory by name. Raises ValueError if one says nothing."""
+    paths = sorted(directory.glob("*.py"))
+    return [_read(path) for path in paths if not path.name.startswith("_")]
+
+
+def _read(path: Path) -> Program:
+    text = path.read_text()
+    found = _FIRST_LINE.match(ast.get_docstring(ast.parse(text)) or "")
+    if found is None:
+        raise ValueError(f"{path}: the docstring does not begin with DIAGNOSIS <code>")
+    expected = tuple(found[1].strip("|").split("|"))
+    why = " ".join(found[2].split("\n\n")[0].split()).lstrip(": ")
+    return Program(path, expected, why, bool(re.search(r"psycopg|sqlalchemy|redis", text)))

@@ -22,16 +22,6 @@ MS_REC_PRIVATE = 0x4000 | 0x40000
 MS_NOSUID_NODEV = 6
 LOOKUP, FORGET, GETATTR, OPEN, READ = 1, 2, 3, 14, 15
 RELEASE, FLUSH, INIT, INTERRUPT = 18, 25, 26, 36
-    1,
-    2,
-    3,
-    14,
-    15,
-    18,
-    25,
-    26,
-    36,
-)
 NO_ANSWER = {FORGET, READ, INTERRUPT}
 HEADER = struct.Struct("IIQQIIII")
 #: The file is read straight from the server: no page of it is ever kept.

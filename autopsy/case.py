@@ -67,6 +67,7 @@ class Thread:
     frames_after: tuple[Frame, ...]
     owns_gil: tuple[bool, ...]
     sleep_left_s: float | None
+    timeout_left_s: float | None
 
     @cached_property
     def running(self) -> bool:
@@ -151,6 +152,34 @@ class Case:
     @cached_property
     def children(self) -> list[Payload]:
         return [one for one in self.listed("children", "children") if "pid" in one]
+
+    @cached_property
+    def lock_waits(self) -> dict[int, Payload]:
+        """What each thread waits for, as read in the interpreter's own lock objects."""
+        return {one["tid"]: one for one in self.listed("thread_locks", "waits") if "tid" in one}
+
+    @cached_property
+    def tasks(self) -> dict[str, Payload]:
+        """The tasks of the event loops that were read, by id."""
+        return {one["id"]: one for one in self.listed("asyncio", "tasks") if "id" in one}
+
+    @cached_property
+    def backends(self) -> list[Payload]:
+        """The sessions of database servers that have to do with this process."""
+        servers = self.listed("databases", "postgresql")
+        return [one for server in servers for one in server.get("backends") or [] if "pid" in one]
+
+    def lock(self, identity: str | None) -> Payload:
+        """Return what was read of a lock object; empty when nothing was."""
+        return self._locks.get(identity or "", {})
+
+    def thread(self, tid: int) -> Thread | None:
+        """Return the living thread with this id."""
+        return next((one for one in self.threads if one.tid == tid), None)
+
+    @cached_property
+    def _locks(self) -> dict[str, Payload]:
+        return {one["id"]: one for one in self.listed("thread_locks", "locks") if "id" in one}
 
     @cached_property
     def is_python(self) -> bool | None:
@@ -241,4 +270,5 @@ class Case:
             frames_after=stacks[1] if len(stacks) > 1 else (),
             owns_gil=tuple(bool(one["owns_gil"]) for one in seen),
             sleep_left_s=look.get("sleep_left_s"),
+            timeout_left_s=look.get("timeout_left_s"),
         )

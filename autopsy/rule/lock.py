@@ -1,118 +1,112 @@
 """Threads that only another thread can wake: locks, conditions, queues, joins.
 
-Secret: who waits for whom, inferred from stacks, `with` blocks and futexes; nothing is patched.
+Secret: what the graph of who waits for whom proves: a circle, a holder that has ended, a process
+in which nobody is left to wake anybody. Nothing is patched in the patient.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from autopsy import needs
 from autopsy.case import Case, Thread
 from autopsy.cause import Code, Diagnosis, hit
-from autopsy.source import lock_taken
+from autopsy.rule.rest import only_rests
 
-_LOCK_WORDS = ("with ", "acquire(", "async with ")
-_QUEUE_WORDS = (".get(", ".wait(", ".join(", ".result(")
-_TO_END = "thread to end"
 # SIGHUP, SIGUSR1, SIGUSR2, SIGTERM: what a main thread that waits for a signal handles.
 _WAKING_SIGNALS = (1, 10, 12, 15)
+# The last duties of an interpreter that has nothing else to do any more.
+_LEAVING = ("_shutdown", "_python_exit", "_exit_function", "_run_exitfuncs")
+_MANY = 6
 
 
 def locks(case: Case) -> Iterator[Diagnosis]:
     """Name threads parked in futexes: among themselves, or with other processes."""
     still = [one for one in case.threads if one.parked and one.still]
-    yield from _shared([one for one in still if case.is_shared(one.args[0])])
-    private = [one for one in still if not case.is_shared(one.args[0])]
+    yield from _shared(case, [one for one in still if _is_shared(case, one)])
+    private = [one for one in still if not _is_shared(case, one)]
     if not private:
         return
-    kinds = {one.tid: kind_of_wait(one) for one in private}
-    lines = tuple(
-        f"process, stacks: thread {one.tid} ({one.name}) waits without a timeout "
-        f"for a {kinds[one.tid]} in {one.where}"
-        for one in private[:6]
-    )
+    kinds = {one.tid: needs.kind_of_wait(case, one) for one in private}
+    lines = tuple(_line(case, one, kinds[one.tid]) for one in private[:_MANY])
+    proven = [*_circles(case, private), *_dead_holders(case, private)]
+    yield from proven
     if len(private) == len(case.threads):
-        yield from _nobody_can_wake(case, private, kinds, lines)
+        if not proven:
+            yield from _nobody_can_wake(case, private, kinds, lines)
         return
-    waiting = [one for one in private if kinds[one.tid] == "lock"]
-    circle = next((one for one in waiting if _waits_for_itself(case, one)), None)
-    if circle is not None:
-        note = f"stacks: {circle.called} comes back to itself along the with blocks of its lock"
-        yield hit(Code.DEADLOCK_IN_PROCESS, 0.75, *lines, note)
-    elif len(waiting) >= 2:
-        note = f"process: {len(case.threads) - len(private)} other threads live; one may hold them"
-        yield hit(Code.DEADLOCK_IN_PROCESS, 0.5, *lines, note)
-    elif waiting:
-        held_by = holder(case, waiting[0])
-        note = "process: another thread may hold the lock"
-        if held_by is not None:
-            note = f"stacks: {held_by.called} is inside a with block of a lock of that name"
-        yield hit(Code.DEADLOCK_IN_PROCESS, 0.2 if held_by else 0.45, *lines, note)
+    waiting = [one for one in private if kinds[one.tid] == needs.LOCK]
+    if not proven and waiting:
+        yield from _held_by_somebody(case, waiting, lines)
+    elif not proven:
+        yield from _nobody_works(case, private, kinds, lines)
 
 
-def kind_of_wait(thread: Thread) -> str:
-    """Return in words what a parked thread waits for, by its innermost call."""
-    if not thread.frames:
-        return "futex"
-    leaf = thread.frames[0]
-    if "threading" in leaf.file and leaf.function in ("_wait_for_tstate_lock", "_shutdown", "join"):
-        return _TO_END
-    if "threading" in leaf.file and leaf.function == "wait":
-        return "condition"
-    if leaf.function == "_worker" and leaf.file.endswith("concurrent/futures/thread.py"):
-        return "work item"
-    if any(word in leaf.source for word in _QUEUE_WORDS) and "acquire(" not in leaf.source:
-        return "queue item"
-    if leaf.function in ("acquire", "__enter__") or any(
-        word in leaf.source for word in _LOCK_WORDS
-    ):
-        return "lock"
-    return "lock or queue"
+def _circles(case: Case, private: list[Thread]) -> Iterator[Diagnosis]:
+    """Each waits for a lock that the next has: none of them will ever go on."""
+    told: set[int] = set()
+    for one in private:
+        links = needs.chain(case, one)
+        if one.tid in told or not links or links[-1][1].thread.tid != one.tid:
+            continue
+        told.update(member.tid for member, _ in links)
+        exact = all(member.tid in case.lock_waits for member, _ in links)
+        if not all(member.still for member, _ in links):
+            continue
+        lines = [line for _, need in links for line in need.evidence]
+        where = [f"stacks: {member.called}: {member.where}" for member, _ in links[:_MANY]]
+        come_back = f"stacks: {one.called} comes back to itself"
+        yield hit(Code.DEADLOCK_IN_PROCESS, 0.97 if exact else 0.75, *lines, come_back, *where)
 
 
-def waits_for_thread(thread: Thread) -> bool:
-    """Return whether it waits for another thread to end."""
-    return kind_of_wait(thread) == _TO_END
+def _dead_holders(case: Case, private: list[Thread]) -> Iterator[Diagnosis]:
+    """The owner that a lock names is no thread of this process any more."""
+    for one in private:
+        lock = case.lock(case.lock_waits.get(one.tid, {}).get("lock"))
+        if lock.get("holder_alive") is False and lock.get("locked"):
+            name = lock.get("name") or lock["id"]
+            line = f"thread_locks: {one.called} waits for {name}, whose owner is no living thread"
+            yield hit(Code.DEADLOCK_IN_PROCESS, 0.93, line, f"stacks: {one.where}")
 
 
-def holder(case: Case, waiter: Thread) -> Thread | None:
-    """Return the one thread whose source is inside the lock that this one waits for, by name.
-
-    A dotted name may be another object's lock, so with one a thread is not its own holder.
-    """
-    frame = waiter.own_frame
-    name = lock_taken(frame.source) if frame else ""
-    if frame is None or not name:
-        return None
-    found = [
-        one
-        for one in case.threads
-        if (one is not waiter or "." not in name)
-        and any(call.file == frame.file and name in call.inside for call in one.frames)
-    ]
-    return found[0] if len(found) == 1 else None
-
-
-def is_past(one: Thread, waiter: Thread) -> bool:
-    """Return whether a thread is further on in the function in which the other takes the lock."""
-    taking = [call for call in waiter.frames if call.function not in ("acquire", "__enter__")]
-    return bool(taking) and any(
-        (call.file, call.function) == (taking[0].file, taking[0].function)
-        and call.line > taking[0].line
-        for call in one.frames
-    )
+def _held_by_somebody(
+    case: Case, waiting: list[Thread], lines: tuple[str, ...]
+) -> Iterator[Diagnosis]:
+    """Locks whose holder is alive or unknown, while other threads of the process are alive."""
+    rooted = [one for one in waiting if needs.chain(case, one)]
+    others = [one for one in case.threads if not one.parked]
+    if rooted:  # the cause is what the holder does
+        held = [line for _, need in needs.chain(case, rooted[0]) for line in need.evidence]
+        yield hit(Code.DEADLOCK_IN_PROCESS, 0.2, *lines, *held)
+    elif all(only_rests(case, one) for one in others):
+        note = f"process: the {len(others)} other threads only wait for time or work"
+        yield hit(Code.DEADLOCK_IN_PROCESS, 0.78, *lines, note)
+    else:
+        note = f"process: {len(others)} other threads live; one may hold the lock"
+        yield hit(Code.DEADLOCK_IN_PROCESS, 0.5 if len(waiting) > 1 else 0.45, *lines, note)
 
 
-def _waits_for_itself(case: Case, waiter: Thread) -> bool:
-    seen: list[Thread] = []
-    one: Thread | None = waiter
-    while one is not None and one not in seen:
-        seen.append(one)
-        one = holder(case, one) if one.parked and kind_of_wait(one) == "lock" else None
-    return one is waiter
+def _nobody_works(
+    case: Case, private: list[Thread], kinds: dict[int, str], lines: tuple[str, ...]
+) -> Iterator[Diagnosis]:
+    """The main thread waits to be woken, and all who could do so only tick or wait for work."""
+    main = next((one for one in private if one.main), None)
+    others = [one for one in case.threads if not one.parked]
+    if main is None or not all(only_rests(case, one) for one in others):
+        return
+    if kinds[main.tid] in (needs.CONDITION, needs.QUEUE_ITEM) and not needs.chain(case, main):
+        note = f"process: the {len(others)} other threads only wait for time or work"
+        signal = _may_wait_for_a_signal(case, kinds)
+        yield hit(Code.WAIT_NO_WAKER, 0.45 if signal else 0.6, *lines, note)
+        yield hit(Code.NONE_IDLE, 0.5 if signal else 0.35, *lines, note)
 
 
-def _shared(waiting: list[Thread]) -> Iterator[Diagnosis]:
+def _is_shared(case: Case, one: Thread) -> bool:
+    lock = case.lock(case.lock_waits.get(one.tid, {}).get("lock"))
+    return case.is_shared(one.args[0]) or bool(lock.get("shared"))
+
+
+def _shared(case: Case, waiting: list[Thread]) -> Iterator[Diagnosis]:
     for one in waiting:
         seen = f"process, memory: thread {one.tid} waits in memory shared with other processes"
         where = f"stacks: {one.where}"
@@ -122,24 +116,30 @@ def _shared(waiting: list[Thread]) -> Iterator[Diagnosis]:
             yield hit(Code.NONE_IDLE, 0.5, seen, note, where)
             yield hit(Code.DEADLOCK_CROSS_PROCESS, 0.4, seen, note, where)
         else:
-            yield hit(Code.DEADLOCK_CROSS_PROCESS, 0.8, seen, where)
+            yield hit(Code.DEADLOCK_CROSS_PROCESS, 0.8, seen, _others_alive(case), where)
+
+
+def _others_alive(case: Case) -> str:
+    living = [one for one in case.children if one["state"] not in "ZX"]
+    named = ", ".join(f"{one['pid']} ({one['name']})" for one in living[:4])
+    return f"children: {named or 'none is left alive'}"
 
 
 def _nobody_can_wake(
     case: Case, parked: list[Thread], kinds: dict[int, str], lines: tuple[str, ...]
 ) -> Iterator[Diagnosis]:
     note = f"process, movement: all {len(parked)} threads wait without a timeout and none moved"
-    if any(one.within("_shutdown", file="threading", depth=3) for one in parked if one.main):
-        deadlocked = sum(kind == "lock" for kind in kinds.values()) >= 2
-        if deadlocked:  # the cause; that the main thread cannot leave is its effect
+    locked = [one for one in parked if kinds[one.tid] == needs.LOCK]
+    if any(one.within(*_LEAVING, depth=8) for one in parked if one.main):
+        if len(locked) >= 2:  # the cause; that the main thread cannot leave is its effect
             yield hit(Code.DEADLOCK_IN_PROCESS, 0.9, note, *lines)
-        yield hit(Code.EXIT_HUNG_SHUTDOWN, 0.5 if deadlocked else 0.93, note, *lines)
+        yield hit(Code.EXIT_HUNG_SHUTDOWN, 0.5 if len(locked) >= 2 else 0.93, note, *lines)
     elif any(_waits_for_its_own_pool(one) for one in parked):
         pool = "stacks: a thread of a pool waits for that pool"
         yield hit(Code.DEADLOCK_IN_PROCESS, 0.9, note, pool, *lines)
-    elif "lock" in kinds.values():
+    elif locked:
         yield hit(Code.DEADLOCK_IN_PROCESS, 0.9, note, *lines)
-    elif not {"lock or queue", "futex"}.isdisjoint(kinds.values()):
+    elif not {needs.UNCLEAR, "futex"}.isdisjoint(kinds.values()):
         yield hit(Code.DEADLOCK_IN_PROCESS, 0.5, note, *lines)
         yield hit(Code.WAIT_NO_WAKER, 0.4, note, *lines)
     elif _may_wait_for_a_signal(case, kinds):
@@ -150,10 +150,20 @@ def _nobody_can_wake(
         yield hit(Code.WAIT_NO_WAKER, 0.8, note, *lines)
 
 
+def _line(case: Case, one: Thread, kind: str) -> str:
+    wait = case.lock_waits.get(one.tid, {})
+    name = f" {wait['name']}" if wait.get("name") else ""
+    return (
+        f"process, stacks: thread {one.tid} ({one.name}) waits without a timeout "
+        f"for a {kind}{name} in {one.where}"
+    )
+
+
 def _may_wait_for_a_signal(case: Case, kinds: dict[int, str]) -> bool:
     caught = int((case.process.get("status") or {}).get("SigCgt", "0"), 16)
     handles = any(caught >> (number - 1) & 1 for number in _WAKING_SIGNALS)
-    return handles and any(one.main and kinds.get(one.tid) == "condition" for one in case.threads)
+    waits = any(one.main and kinds.get(one.tid) == needs.CONDITION for one in case.threads)
+    return handles and waits
 
 
 def _waits_for_its_own_pool(thread: Thread) -> bool:

@@ -8,29 +8,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from autopsy import needs
 from autopsy.case import Case, Thread
 from autopsy.cause import Code, Diagnosis, hit
-from autopsy.rule.lock import holder, is_past, kind_of_wait, waits_for_thread
+from autopsy.rule.rest import ACCEPT_CALLS, LONG_S, POLL_CALLS, SLEEP_CALLS
 from autopsy.section import Payload
 
 _SOCKET_CALLS = frozenset(
     {"recvfrom", "recvmsg", "sendto", "sendmsg", "connect", "read", "write", "writev"}
 )
-_POLL_CALLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"})
-_SLEEP_CALLS = frozenset({"clock_nanosleep", "nanosleep"})
 _SOCKET_WORDS = (".recv(", ".recv_into(", ".connect(", ".sendall(", ".accept(")
 _PIPE_WRITES = ("pipe_write", "anon_pipe_write")
-_POOLS = ("concurrent/futures/", "multiprocessing/pool.py")
 # What a side thread waits for says less than what the main thread waits for.
 _SIDE = 0.85
 # Nothing shows that the main thread needs this one: a heartbeat or a listener waits as well.
 _MAY_BE = 0.55
-# The same function may have taken the lock of another object, or given it back.
-_IS_PAST = 0.7
 # Many a main thread sleeps while its threads work: what those wait for comes first.
 _RESTS = 0.45
-# A shorter sleep may be one turn of a loop that is well.
-_LONG_SLEEP_S = 60
 
 
 def waits(case: Case) -> Iterator[Diagnosis]:
@@ -47,8 +41,8 @@ def waits(case: Case) -> Iterator[Diagnosis]:
         many = crowds[each.code, one.where]
         crowd = (f"stacks: {many} threads wait there, first {one.name}",) if many > 1 else ()
         limit, relation = _standing(case, one, each)
-        confidence = each.confidence if one.main or _parked_main(case) else _SIDE * each.confidence
-        yield hit(Code(each.code), min(confidence, limit), *each.evidence, *crowd, *relation)
+        sure = limit * each.confidence if limit == _SIDE else min(limit, each.confidence)
+        yield hit(Code(each.code), sure, *each.evidence, *crowd, *relation)
 
 
 def stack_alone(case: Case) -> Iterator[Diagnosis]:
@@ -56,20 +50,16 @@ def stack_alone(case: Case) -> Iterator[Diagnosis]:
     for one in case.threads:
         if one.syscall is not None or one.running or not one.frames_after or not one.still:
             continue
-        kind, source = kind_of_wait(one), one.frames[0].source
+        kind, source = needs.kind_of_wait(case, one), one.frames[0].source
         note = "process: the system call is not known, nor whether the wait has a timeout"
         if "sleep(" in source:
             yield hit(Code.BLOCKED_SLEEP, 0.4, f"stacks: {one.where}", note)
         elif any(word in source for word in _SOCKET_WORDS):
             yield hit(Code.BLOCKED_EXTERNAL, 0.4, f"stacks: {one.where}", note)
-        elif kind == "lock":
+        elif kind == needs.LOCK:
             yield hit(Code.DEADLOCK_IN_PROCESS, 0.3, f"stacks: {one.where}", note)
-        elif kind in ("condition", "queue item"):
+        elif kind in (needs.CONDITION, needs.QUEUE_ITEM):
             yield hit(Code.WAIT_NO_WAKER, 0.3, f"stacks: {one.where}", note)
-
-
-def _parked_main(case: Case) -> Thread | None:
-    return next((one for one in case.threads if one.main and one.parked), None)
 
 
 def _standing(case: Case, one: Thread, each: Diagnosis) -> tuple[float, tuple[str, ...]]:
@@ -79,38 +69,28 @@ def _standing(case: Case, one: Thread, each: Diagnosis) -> tuple[float, tuple[st
         return _RESTS, ("process: other threads live, and the work may be theirs",)
     if main is None or one.main:
         return 1.0, ()
+    links = needs.chain(case, main)
+    if links and links[-1][1].thread is one:
+        told = tuple(line for _, need in links for line in need.evidence)
+        return min(need.sure for _, need in links), told
     if not main.parked:
         idle = any(each.code == Code.NONE_IDLE for each in _one_wait(case, main))
-        return (_MAY_BE if idle else 1.0), ()
+        return (_MAY_BE if idle else _SIDE), ()
     place = main.own_frame or (main.frames[0] if main.frames else None)
     at = f"{place.file}:{place.line}" if place else "an unknown place"
-    if kind_of_wait(main) == "lock":
-        doing = f"{one.called}, which is blocked in {one.syscall}"
-        line = f"stacks: MainThread waits for a lock in {at}; {doing}, may hold it"
-        if holder(case, main) is one:
-            return 1.0, (line, "stacks: its source is inside a with block of a lock of that name")
-        if is_past(one, main):
-            return _IS_PAST, (line, "stacks: it is past the line where MainThread takes the lock")
+    line = f"stacks: MainThread waits in {at}, perhaps for {one.called}"
+    if needs.kind_of_wait(case, main) != needs.LOCK:
         return _MAY_BE, (line,)
-    others = [other for other in case.threads if not other.main and not other.parked]
-    if _work_together(main, one) or (waits_for_thread(main) and len(others) == 1):
-        return 1.0, (f"stacks: MainThread waits in {at} for what {one.called} does",)
-    return _MAY_BE, (f"stacks: MainThread waits in {at}, perhaps for {one.called}",)
+    for past, need in needs.perhaps_past(case, main):
+        if past is one:
+            return need.sure, (line, *need.evidence)
+    return _MAY_BE, (f"stacks: MainThread waits for a lock in {at}; {one.called} may hold it",)
 
 
 def _may_work(thread: Thread) -> bool:
     """A side thread that runs Python and is not just an idle member of a pool."""
-    idle = thread.parked and kind_of_wait(thread) == "work item"
+    idle = thread.parked and thread.within("_worker", file="concurrent/futures/thread.py", depth=1)
     return not thread.main and bool(thread.frames) and not idle
-
-
-def _work_together(main: Thread, one: Thread) -> bool:
-    """Both are in the code of one pool: the one waits for results, the other brings them."""
-    return any(
-        any(pool in frame.file for frame in main.frames)
-        and any(pool in frame.file for frame in one.frames)
-        for pool in _POOLS
-    )
 
 
 def _one_wait(case: Case, one: Thread) -> Iterator[Diagnosis]:
@@ -125,22 +105,22 @@ def _one_wait(case: Case, one: Thread) -> Iterator[Diagnosis]:
         )
     elif one.syscall in ("flock", "fcntl"):
         yield hit(Code.BLOCKED_FILE_LOCK, 0.9, seen, _holders(case), where)
-    elif one.syscall == "openat":
+    elif one.syscall in ("open", "openat"):
         yield hit(
             Code.BLOCKED_IPC,
             0.85 if "fifo" in one.wchan or "partner" in one.wchan else 0.4,
             seen,
             where,
         )
-    elif one.syscall in ("accept", "accept4"):
+    elif one.syscall in ACCEPT_CALLS:
         yield hit(Code.NONE_IDLE, 0.55, seen, "sockets: waits for a connection", where)
     elif one.syscall in _SOCKET_CALLS and (fd in case.sockets or target.startswith("socket:")):
         yield from _at_a_socket(case, one, fd, seen)
     elif one.syscall in ("read", "write", "writev") and target.startswith("pipe:"):
         yield _pipe(case, one, fd, target, seen)
-    elif one.syscall in _POLL_CALLS:
+    elif one.syscall in POLL_CALLS:
         yield from _poll(case, one, seen)
-    elif one.syscall in _SLEEP_CALLS or one.syscall == "pause":
+    elif one.syscall in SLEEP_CALLS or one.syscall == "pause":
         yield _sleep(one, seen)
     elif one.syscall == "futex" and not one.parked:
         yield hit(Code.NONE_IDLE, 0.3, seen, "process: the wait has a timeout", where)
@@ -213,7 +193,7 @@ def _sleep(one: Thread, seen: str) -> Diagnosis:
     if one.sleep_left_s is None:
         sure, length = (0.8 if one.syscall == "pause" else 0.55), "process: for how long is unknown"
     else:
-        sure = 0.85 if one.sleep_left_s > _LONG_SLEEP_S else 0.5
+        sure = 0.85 if one.sleep_left_s > LONG_S else 0.5
         length = f"process: its sleep ends in {one.sleep_left_s:.0f} s"
         if sure < _MAY_BE:
             length += ": it may be one turn of a loop that is well"

@@ -1,0 +1,55 @@
+"""Threads at rest: what a healthy thread does while it has nothing to do.
+
+Secret: which waits are no sign of trouble: time, work from a queue or a pool, connections.
+"""
+
+from __future__ import annotations
+
+from autopsy import needs
+from autopsy.case import Case, Thread
+
+POLL_CALLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"})
+SLEEP_CALLS = frozenset({"clock_nanosleep", "nanosleep"})
+SIGNAL_CALLS = frozenset({"pause", "rt_sigtimedwait", "rt_sigsuspend", "signalfd"})
+ACCEPT_CALLS = frozenset({"accept", "accept4"})
+# A shorter sleep may be one turn of a loop that is well.
+LONG_S = 60
+
+
+def only_rests(case: Case, one: Thread) -> bool:
+    """Return whether a thread waits for time, for work or for a connection, and for nothing else.
+
+    Such a thread holds up nobody, and nobody can tell from outside whether it ever will act.
+    """
+    if one.running or (one.owns_gil and all(one.owns_gil)):
+        return False
+    if one.syscall == "futex":
+        kind = needs.kind_of_wait(case, one)
+        return not one.parked or kind in (needs.WORK_ITEM, needs.QUEUE_ITEM)
+    if one.syscall in SLEEP_CALLS:
+        return (one.sleep_left_s or 0) <= LONG_S  # in a longer one it may keep a lock for long
+    if one.syscall in SIGNAL_CALLS | ACCEPT_CALLS:
+        return True
+    return one.syscall in POLL_CALLS and not _has_peer(case, one)
+
+
+def is_served_here(case: Case, socket: dict[str, object]) -> bool:
+    """Return whether a connection was accepted here: its own port is one this process listens on.
+
+    A server's thread that waits for its client's next request is at rest.
+    """
+    port = str(socket.get("local", "")).rpartition(":")[2]
+    return any(
+        str(other.get("local", "")).rpartition(":")[2] == port
+        for other in case.sockets.values()
+        if other.get("state") in ("LISTEN", "LISTENING") and port
+    )
+
+
+def _has_peer(case: Case, one: Thread) -> bool:
+    """Whether it waits at a socket that is connected to somebody."""
+    found = [case.sockets[fd] for fd in one.waits_on if fd in case.sockets]
+    return any(
+        entry.get("state") not in ("LISTEN", "LISTENING", "") and not is_served_here(case, entry)
+        for entry in found
+    )

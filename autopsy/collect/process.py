@@ -59,7 +59,10 @@ def collect(patient: Patient) -> Payload:
 
 
 def collect_movement(patient: Patient) -> Payload:
-    """Take the second look, one movement window after the patient was opened."""
+    """Take the second look, one movement window after the patient was opened.
+
+    Shapes: as the first; exit_code or exit_signal of one that has ended and is not yet reaped.
+    """
     patient.wait_until(MOVEMENT_WINDOW_S)
     there = patient.is_there()
     seen = threads(patient.pid) if there else []
@@ -69,13 +72,15 @@ def collect_movement(patient: Patient) -> Payload:
         "reaped": not there,
         "threads": seen,
         "rss_kib": _rss_kib(patient.pid),
+        **(procfs.ending(patient.pid) if there else {}),
     }
 
 
 def threads(pid: int) -> list[Payload]:
     """Return one entry per thread, main thread first.
 
-    Shapes: tid, name, state, cpu_ticks, switches (voluntary), wchan, syscall, args, waits_on (fds),
+    Shapes: tid, name, state, cpu (the last it ran on), cpu_ticks, cpu_ns and run_delay_ns (how long
+    it ran and waited for a CPU), switches (voluntary), wchan, syscall, args, waits_on (fds),
     sleep_left_s (of a thread in a sleep; None when unknown), timeout_left_s (of any other wait that
     ends by itself; None when it has no timeout or none that can be read).
     """
@@ -93,7 +98,9 @@ def threads(pid: int) -> list[Payload]:
                 "tid": tid,
                 "name": name,
                 "state": fields[0],
+                "cpu": int(fields[36]),
                 "cpu_ticks": int(fields[11]) + int(fields[12]),
+                **_scheduling(f"{base}/schedstat"),
                 "switches": int(switches),
                 "wchan": procfs.read_text(f"{base}/wchan") or "",
                 "syscall": syscall,
@@ -194,6 +201,13 @@ def limits(pid: int) -> dict[str, list[str]]:
         if match:
             found[match[1].strip()] = [match[2], match[3]]
     return found
+
+
+def _scheduling(path: str) -> Payload:
+    words = (procfs.read_text(path) or "").split()
+    if len(words) < 2:  # a kernel without scheduler statistics
+        return {"cpu_ns": None, "run_delay_ns": None}
+    return {"cpu_ns": int(words[0]), "run_delay_ns": int(words[1])}
 
 
 def _rss_kib(pid: int) -> int | None:

@@ -51,6 +51,19 @@ def start_ticks(pid: int) -> int | None:
     return int(found[1][19]) if found else None
 
 
+def ending(pid: int) -> dict[str, int]:
+    """Return exit_code or exit_signal of a process that has ended and is not yet reaped.
+
+    Empty when it lives, or when we may not know.
+    """
+    found = stat_fields(f"/proc/{pid}/stat")
+    # The status that its parent will get; zero also stands for "you may not know".
+    if found is None or found[1][0] not in "ZX" or is_hidden(pid):
+        return {}
+    value = int(found[1][49])
+    return {"exit_signal": value & 0x7F} if value & 0x7F else {"exit_code": value >> 8}
+
+
 def status(path: str) -> dict[str, str] | None:
     """Return the `Name: value` lines of a status file."""
     text = read_text(path)

@@ -12,7 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autopsy import clock
-from autopsy.collect import connection, descriptor, memory, process, record, stacks, tree
+from autopsy.collect import (
+    connection,
+    descriptor,
+    growth,
+    host,
+    memory,
+    process,
+    record,
+    stacks,
+    tree,
+)
 from autopsy.collect.holder import Holders
 from autopsy.collect.patient import Patient
 from autopsy.collect.pyspy import Dumper
@@ -52,7 +62,9 @@ def registry(dumper: Dumper, kept: Kept) -> tuple[Collector, ...]:
         Collector("sockets", connection.collector(holders), 1.0),
         Collector("children", tree.collect_children, 1.0),
         Collector("locks", tree.collect_locks, 1.0),
+        Collector("host", host.collect, 2.0),
         Collector("memory", memory.collect, 1.0),
+        Collector("growth", growth.collect, 2.0),
         Collector("logs", record.logs_collector(kept), 1.0),
         Collector("output", record.output_collector(kept), 1.0),
     )

@@ -1,0 +1,56 @@
+"""How the patient grows within the movement window, for when nobody has watched it before.
+
+Secret: the moments. A quarter of a second shows a leak at full speed and no slow one; a ring kept
+by the patient itself tells more and takes precedence.
+"""
+
+from __future__ import annotations
+
+import os
+
+from autopsy.collect import procfs
+from autopsy.collect.patient import Patient
+from autopsy.collect.process import MOVEMENT_WINDOW_S
+from autopsy.section import Payload, Skipped
+
+_MOMENTS = 4
+_MINOR_FAULTS, _MAJOR_FAULTS, _THREADS = 7, 9, 17
+
+
+def collect(patient: Patient) -> Payload:
+    """Measure the resident memory, threads and descriptors at a few moments of the window.
+
+    Shapes: source window, points [age_s (before the last, negative), rss_bytes, threads, fds or
+    None], minor_faults_per_s (new pages), major_faults_per_s (read from disk). Raises Skipped
+    when the process ends.
+    """
+    seen: list[tuple[float, int, list[int]]] = []
+    for turn in range(_MOMENTS):
+        patient.wait_until(MOVEMENT_WINDOW_S * turn / (_MOMENTS - 1))
+        look = _look(patient.pid)
+        if look is None:
+            raise Skipped("the process has no memory of its own any more")
+        seen.append((patient.elapsed_ms() / 1000, *look))
+    first, last = seen[0], seen[-1]
+    lasted_s = max(last[0] - first[0], 0.001)
+    hidden = procfs.is_hidden(patient.pid)
+    fds = None if hidden else len(procfs.descriptors(patient.pid))
+    return {
+        "source": "window",
+        "points": [
+            [round(at - last[0], 3), rss, counts[2], fds if at == last[0] else None]
+            for at, rss, counts in seen
+        ],
+        "baseline": None,
+        "minor_faults_per_s": round((last[2][0] - first[2][0]) / lasted_s),
+        "major_faults_per_s": round((last[2][1] - first[2][1]) / lasted_s),
+    }
+
+
+def _look(pid: int) -> tuple[int, list[int]] | None:
+    pages = (procfs.read_text(f"/proc/{pid}/statm") or "0 0").split()
+    stat = procfs.stat_fields(f"/proc/{pid}/stat")
+    if stat is None or pages[0] == "0":
+        return None
+    counts = [int(stat[1][index]) for index in (_MINOR_FAULTS, _MAJOR_FAULTS, _THREADS)]
+    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE"), counts

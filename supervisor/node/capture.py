@@ -24,6 +24,8 @@ from supervisor.node.port import Captured, Facts
 
 #: Captures at once: they compete for the cores that the healthy tasks need.
 AT_ONCE = 4
+#: Of these, captures of what lives on: a kill finds a free place.
+LETTING_LIVE_AT_ONCE = 1
 #: Kept back from the budget for the bundle of last resort.
 LAST_RESORT_S = 2.0
 #: What the program may need beyond its own budget to close the bundle.
@@ -79,11 +81,26 @@ class Captures:
     def start(
         self, patient: Patient, facts: Facts, budget_s: float, *, facts_only: bool = False
     ) -> None:
-        """Take evidence of this process; the answer comes within the budget."""
+        """Take evidence of this process; the answer comes within the budget.
+
+        Before a kill it goes ahead of those that let live; one of the same worker is dropped.
+        """
         out = self._directory / f"{facts.values['name']}.zip"
         deadline = self._clock.mono() + budget_s
-        self._waiting.append(_Wanted(patient, facts, out, deadline, facts_only=facts_only))
+        wanted = _Wanted(patient, facts, out, deadline, facts_only=facts_only)
+        if facts.lets_live:
+            self._waiting.append(wanted)
+        else:
+            self._go_ahead(wanted)
         self.turn()
+
+    def _go_ahead(self, wanted: _Wanted) -> None:
+        later = [one for one in self._waiting if one.facts.lets_live]
+        first = [one for one in self._waiting if not one.facts.lets_live]
+        dropped = [one for one in later if one.patient.worker_id == wanted.patient.worker_id]
+        self._waiting = deque([*first, wanted, *(one for one in later if one not in dropped)])
+        for one in dropped:
+            self._answer(one, _busy(one, "it is examined before its kill instead"))
 
     def pids(self) -> set[int]:
         """Return the pids of the programs that run now."""
@@ -97,11 +114,19 @@ class Captures:
                 self._finish(wanted)
             elif now >= wanted.killed_at:
                 self._give_up(wanted)
-        while self._waiting and len(self._running) < AT_ONCE:
+        while self._waiting and self._may_begin(self._waiting[0]):
             self._begin(self._waiting.popleft())
         for wanted in [w for w in self._waiting if now >= w.deadline - LAST_RESORT_S]:
             self._waiting.remove(wanted)
-            self._begin_last_resort(wanted)
+            if wanted.facts.lets_live:
+                self._answer(wanted, _busy(wanted, "other examinations took all the time"))
+            else:
+                self._begin_last_resort(wanted)
+
+    def _may_begin(self, wanted: _Wanted) -> bool:
+        letting_live = sum(one.facts.lets_live for one in self._running)
+        held_back = wanted.facts.lets_live and letting_live >= LETTING_LIVE_AT_ONCE
+        return len(self._running) < AT_ONCE and not held_back
 
     def shift(self, gap_s: float) -> None:
         """Move all deadlines by a time in which nobody could look."""
@@ -136,6 +161,8 @@ class Captures:
             command += ["--begun-at", f"{facts['begun_at']:.6f}"]
         if wanted.facts_only:
             command.append("--facts-only")
+        elif not wanted.facts.lets_live:
+            command.append("--before-kill")
         wanted.heard.clear()
         try:
             self._make_directory()
@@ -186,7 +213,10 @@ class Captures:
         code = wanted.running.returncode if wanted.running else None
         self._close(wanted)
         captured = _answered(wanted, f"the autopsy program exited with code {code}")
-        if captured.status == "failed" and not wanted.facts_only:
+        not_done = captured.status in ("failed", "busy")
+        if captured.status == "busy" and wanted.facts.lets_live:
+            self._answer(wanted, captured)
+        elif not_done and not wanted.facts_only:
             self._begin_last_resort(wanted)
         else:
             self._answer(wanted, captured)
@@ -233,3 +263,7 @@ def _missing(answer: dict[str, Any]) -> str:
 
 def _failed(wanted: _Wanted, why: str) -> Captured:
     return Captured(wanted.patient.worker_id, wanted.facts, "", "failed", [], 0.0, 0, why)
+
+
+def _busy(wanted: _Wanted, why: str) -> Captured:
+    return Captured(wanted.patient.worker_id, wanted.facts, "", "busy", [], 0.0, 0, why)

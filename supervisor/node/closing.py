@@ -47,10 +47,6 @@ class Closing:
             self._floor.note(attempt, "cancel_forced", text)
         self._capture(slot, attempt, verdict)
 
-    def examine(self, slot: Slot, attempt: Attempt, verdict: Verdict) -> None:
-        """Take evidence of an attempt and let it live (diagnostic mode)."""
-        self._take_evidence(slot, attempt, verdict)
-
     def dismiss(self, slot: Slot, now: float) -> None:
         """Let a worker go in order: no new work, then the phases."""
         if slot.farewell is None:
@@ -131,9 +127,6 @@ class Closing:
 
     def _capture(self, slot: Slot, attempt: Attempt | None, verdict: Verdict | None) -> None:
         slot.bundle_ready = False
-        self._take_evidence(slot, attempt, verdict)
-
-    def _take_evidence(self, slot: Slot, attempt: Attempt | None, verdict: Verdict | None) -> None:
         self._floor.pool.capture(
             slot.worker_id,
             suspect_facts(self._floor, slot, attempt, verdict),

@@ -13,7 +13,8 @@ from typing import Any
 from supervisor.model.health import Signs, Verdict
 from supervisor.model.outcome import Outcome
 from supervisor.node.floor import Attempt, Floor, Slot
-from supervisor.node.port import Exited, Facts
+from supervisor.node.port import Exited, Facts, Note
+from supervisor.telemetry.events import emit
 from supervisor.worker.vitals import Reading
 
 #: Crashes of a type within this time of one that got a bundle get none.
@@ -64,8 +65,21 @@ def last_progress(last: Reading, attempt: Attempt) -> dict[str, float]:
     return seen | {"progress_total": total} if math.isfinite(total) and total else seen
 
 
+def unexamined(floor: Floor, task_id: str, attempt: int, why: str) -> None:
+    """Tell that a suspect was not examined: it lives on, and a person may want to."""
+    floor.metrics.inc("autopsies_total", status="busy")
+    emit("autopsy.skipped", task_id=task_id, attempt=attempt, why=why)
+    text = f"not examined: {why}; `supervisor autopsy capture {task_id}` does it"
+    floor.scribe.ask(Note(task_id, attempt, "autopsy", text))
+
+
 def suspect_facts(
-    floor: Floor, slot: Slot, attempt: Attempt | None, verdict: Verdict | None
+    floor: Floor,
+    slot: Slot,
+    attempt: Attempt | None,
+    verdict: Verdict | None,
+    *,
+    lets_live: bool = False,
 ) -> Facts:
     """Return what is known of a suspect that still lives."""
     code = str(verdict.code) if verdict else "shutdown"
@@ -75,7 +89,8 @@ def suspect_facts(
             "why": verdict.why if verdict else "was taken out of service and did not leave",
             "verdict": code,
             "name": f"{attempt.name}-{code}" if attempt else slot.worker_id,
-        }
+        },
+        lets_live,
     )
 
 

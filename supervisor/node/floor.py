@@ -57,6 +57,7 @@ class Attempt:
     acknowledged: bool = False
     knock_at: float = float("inf")
     acted_on: set[str] = field(default_factory=set)
+    diagnosed_at: float = float("-inf")
 
     @property
     def name(self) -> str:

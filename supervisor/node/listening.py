@@ -17,7 +17,7 @@ from supervisor.model.outcome import Outcome
 from supervisor.model.states import Reason, State
 from supervisor.model.termination import Phase
 from supervisor.node import port
-from supervisor.node.evidence import Remains, last_progress
+from supervisor.node.evidence import Remains, last_progress, unexamined
 from supervisor.node.floor import NS_PER_S, Attempt, Floor, Slot
 from supervisor.node.port import Note
 from supervisor.telemetry.events import emit
@@ -221,12 +221,17 @@ class Listening:
     def captured(self, slot: Slot | None, captured: port.Captured) -> None:
         """An autopsy is over."""
         floor = self._floor
+        facts = captured.facts.values
+        if captured.status == "busy":
+            unexamined(floor, str(facts["task_id"]), int(facts["attempt"]), captured.why)
+            return
         floor.metrics.inc("autopsies_total", status=captured.status)
         floor.metrics.observe("autopsy_duration_seconds", captured.ms / 1000)
-        if slot is not None and slot.farewell is not None and slot.farewell.phase is Phase.CAPTURE:
+        # One taken on suspicion, before the kill was decided, is not what the kill waits for.
+        farewell = slot.farewell if slot is not None and not captured.facts.lets_live else None
+        if slot is not None and farewell is not None and farewell.phase is Phase.CAPTURE:
             slot.bundle_ready = True
         floor.scribe.ask(port.AutopsyNote(captured))
-        facts = captured.facts.values
         about: dict[str, Any] = {"task_id": facts.get("task_id"), "attempt": facts.get("attempt")}
         if captured.status == "failed":
             emit("autopsy.failed", **about, error=captured.why)

@@ -103,14 +103,19 @@ class Facts:
     """What is known of a suspect beside its process: handed to the autopsy as JSON.
 
     `values` always holds name, why, verdict and pid; task_id and attempt if one was running.
+    `lets_live`: it is examined on suspicion, and no kill waits for that.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
+    lets_live: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """An autopsy is over; `status` is complete, partial or failed. `facts` were handed in."""
+    """An autopsy is over. `facts` were handed in.
+
+    `status` is complete, partial, failed, or busy: not examined, since somebody else does it now.
+    """
 
     worker_id: str
     facts: Facts

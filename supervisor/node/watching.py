@@ -11,6 +11,7 @@ from dataclasses import replace
 from supervisor.model.health import GAP_S, Action, Code, Pulse, Verdict, judge
 from supervisor.model.record import Mark, Started
 from supervisor.node.closing import Closing
+from supervisor.node.diagnosing import Diagnosing
 from supervisor.node.floor import Attempt, Floor, Slot
 from supervisor.node.listening import Listening
 from supervisor.node.port import Begin, ClockSet
@@ -37,6 +38,7 @@ class Watching:
         self._floor = floor
         self._listening = listening
         self._closing = closing
+        self._diagnosing = Diagnosing(floor)
         self._looked_at = float("-inf")
         self._due = False
 
@@ -141,7 +143,7 @@ class Watching:
         if verdict.action is Action.KILL:
             self._closing.doom(slot, attempt, verdict, now)
         elif first and verdict.action is Action.CAPTURE:
-            self._closing.examine(slot, attempt, verdict)
+            self._diagnosing.examine(slot, attempt, verdict, now)
         if first:
             attempt.acted_on.add(verdict.code)
             self._note_verdict(attempt, verdict)

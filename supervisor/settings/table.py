@@ -294,6 +294,14 @@ class Settings:
         default=10.0,
         metadata=_of(kind.seconds(0.5, 300), "Longest time that taking evidence delays a kill."),
     )
+    diagnose_interval: float = field(
+        default=120.0,
+        metadata=_of(
+            kind.seconds(0, 86400),
+            "Least time between two examinations of one attempt on suspicion (on_stalled and the "
+            "like). `supervisor autopsy capture` is not held back.",
+        ),
+    )
     autopsy_dir: str = field(
         default="",
         metadata=_of(

@@ -190,8 +190,8 @@ def _of_stops() -> tuple[Metric, ...]:
             "autopsies_total",
             COUNTER,
             "",
-            "Autopsies by how complete they are.",
-            _labels(status=("complete", "partial", "failed")),
+            "Autopsies by how complete they are; busy was not done.",
+            _labels(status=("complete", "partial", "failed", "busy")),
         ),
         Metric(
             "autopsy_duration_seconds",

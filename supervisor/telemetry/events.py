@@ -152,6 +152,10 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 "task_id", "attempt", "autopsy_id", "status", "diagnosis", "duration_s",
             ),
             _event(
+                _I, "autopsy.skipped", "An attempt that lives on was not examined.",
+                "task_id", "attempt", "why",
+            ),
+            _event(
                 _E, "autopsy.failed", "No evidence could be saved.", "task_id", "attempt", "error"
             ),
             # The store

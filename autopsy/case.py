@@ -68,6 +68,7 @@ class Thread:
     owns_gil: tuple[bool, ...]
     sleep_left_s: float | None
     timeout_left_s: float | None
+    run_delay_ratio: float
 
     @cached_property
     def running(self) -> bool:
@@ -152,6 +153,16 @@ class Case:
     @cached_property
     def children(self) -> list[Payload]:
         return [one for one in self.listed("children", "children") if "pid" in one]
+
+    @cached_property
+    def memory(self) -> Payload:
+        return self.sections.get("memory") or {}
+
+    @property
+    def pid(self) -> int:
+        """The id of the process, which is that of its main thread; 0 when nothing was seen."""
+        looks = self.listed("process", "threads")
+        return int(looks[0]["tid"]) if looks else 0
 
     @cached_property
     def lock_waits(self) -> dict[int, Payload]:
@@ -245,6 +256,13 @@ class Case:
                 return self._stacks[index]
         return ()
 
+    def _waited_for_cpu(self, look: Payload, after: Payload) -> float:
+        """The share of the window in which a thread was ready to run and did not."""
+        before, then = look.get("run_delay_ns"), after.get("run_delay_ns")
+        if before is None or then is None:
+            return 0.0
+        return float(then - before) / 1e9 / self._window_s
+
     def _thread(self, look: Payload) -> Thread:
         tid = int(look["tid"])
         after = self._after.get(tid, look)
@@ -271,4 +289,5 @@ class Case:
             owns_gil=tuple(bool(one["owns_gil"]) for one in seen),
             sleep_left_s=look.get("sleep_left_s"),
             timeout_left_s=look.get("timeout_left_s"),
+            run_delay_ratio=self._waited_for_cpu(look, after),
         )

@@ -34,9 +34,14 @@ class Code(StrEnum):
 
     DEADLOCK_IN_PROCESS = "deadlock.in_process"
     DEADLOCK_CROSS_PROCESS = "deadlock.cross_process"
+    DEADLOCK_HYBRID = "deadlock.hybrid"
+    DEADLOCK_DB_SELF = "deadlock.db_self"
     WAIT_NO_WAKER = "wait.no_waker"
     EXIT_HUNG_SHUTDOWN = "exit.hung_shutdown"
     BLOCKED_EXTERNAL = "blocked.external"
+    BLOCKED_DB_LOCK = "blocked.db_lock"
+    BLOCKED_DB_QUERY = "blocked.db_query"
+    BLOCKED_DISTRIBUTED_LOCK = "blocked.distributed_lock"
     BLOCKED_CHILD_PROCESS = "blocked.child_process"
     BLOCKED_FILE_LOCK = "blocked.file_lock"
     BLOCKED_IPC = "blocked.ipc"
@@ -44,6 +49,7 @@ class Code(StrEnum):
     BLOCKED_SLEEP = "blocked.sleep"
     BLOCKED_POLLING = "blocked.polling"
     BLOCKED_NATIVE_GIL = "blocked.native_gil"
+    ASYNCIO_DEADLOCK = "asyncio.deadlock"
     ASYNCIO_LOOP_BLOCKED = "asyncio.loop_blocked"
     ASYNCIO_PENDING_FOREVER = "asyncio.pending_forever"
     BUSY_PYTHON = "busy.python"
@@ -58,6 +64,11 @@ class Code(StrEnum):
     LEAK_SOCKETS = "leak.sockets"
     LEAK_THREADS = "leak.threads"
     LEAK_ZOMBIES = "leak.zombies"
+    LEAK_TASKS = "leak.tasks"
+    LEAK_DB_CONNECTIONS = "leak.db_connections"
+    LEAK_MEMORY_PYTHON = "leak.memory_python"
+    LEAK_MEMORY_NATIVE = "leak.memory_native"
+    STARVED_HOST = "starved.host"
     ZOMBIE_PROCESS = "zombie.process"
     NONE_EXITED = "none.exited"
     NONE_IDLE = "none.idle"
@@ -75,6 +86,15 @@ MEANINGS: Mapping[str, Meaning] = MappingProxyType(
             "A thread waits for a lock in memory shared with another process that keeps it.",
             "Look at the other processes (autopsy them too); if the holder died, restart them all.",
         ),
+        Code.DEADLOCK_HYBRID: Meaning(
+            "A thread holds a lock and waits for a row in the database; the connection that has "
+            "the row belongs to another thread here, which waits for that lock.",
+            "Never hold a lock across a statement; take the lock and the row in one order.",
+        ),
+        Code.DEADLOCK_DB_SELF: Meaning(
+            "The process waits in the database for a lock that another of its own connections has.",
+            "Use one connection for one piece of work, and commit the first before the second.",
+        ),
         Code.WAIT_NO_WAKER: Meaning(
             "All threads wait for an event, an item or a thread, and none is left to bring it.",
             "Find who should have notified it and did not, or wait with a timeout.",
@@ -86,6 +106,19 @@ MEANINGS: Mapping[str, Meaning] = MappingProxyType(
         Code.BLOCKED_EXTERNAL: Meaning(
             "A thread waits for the other end of a socket, which does not answer or read.",
             "Look at the named peer, and give the connection a timeout.",
+        ),
+        Code.BLOCKED_DB_LOCK: Meaning(
+            "A statement waits in the database for a lock that another connection holds.",
+            "End the named blocker's transaction (commit, or pg_terminate_backend with its pid), "
+            "and set lock_timeout.",
+        ),
+        Code.BLOCKED_DB_QUERY: Meaning(
+            "The database is executing the statement: it is slow, and not waiting for a lock.",
+            "Look at the plan of the named query (EXPLAIN), and set statement_timeout.",
+        ),
+        Code.BLOCKED_DISTRIBUTED_LOCK: Meaning(
+            "A thread tries again and again to take a lock in a server that somebody else has.",
+            "Find the owner in the value of the lock's key; give the lock a time to live.",
         ),
         Code.BLOCKED_CHILD_PROCESS: Meaning(
             "A thread waits for a child process that does not end or does not move.",
@@ -115,14 +148,18 @@ MEANINGS: Mapping[str, Meaning] = MappingProxyType(
             "A thread sleeps in native code without releasing the GIL, so no other thread can run.",
             "Update or replace the named extension, or run that call in a process of its own.",
         ),
+        Code.ASYNCIO_DEADLOCK: Meaning(
+            "Tasks of the event loop wait for each other in a circle.",
+            "Take the named locks in one order everywhere, or give each await a deadline.",
+        ),
         Code.ASYNCIO_LOOP_BLOCKED: Meaning(
             "A blocking call runs in the thread of the event loop, so no coroutine can run.",
             "Await an asynchronous call instead, or move the named one to asyncio.to_thread.",
         ),
         Code.ASYNCIO_PENDING_FOREVER: Meaning(
-            "The event loop is idle: coroutines, if any, wait for something that does not come.",
-            "Give awaits a deadline (asyncio.timeout); to see who waits, have a signal handler "
-            "print the stack of each of asyncio.all_tasks().",
+            "The event loop is idle: its tasks await something that does not come.",
+            "Find who should complete what the named task awaits; give awaits a deadline "
+            "(asyncio.timeout).",
         ),
         Code.BUSY_PYTHON: Meaning(
             "A thread runs Python code all the time.",
@@ -171,6 +208,28 @@ MEANINGS: Mapping[str, Meaning] = MappingProxyType(
         Code.LEAK_ZOMBIES: Meaning(
             "Many children have ended and were never waited for.",
             "Wait for children after they end (Popen.wait, or a with block).",
+        ),
+        Code.LEAK_TASKS: Meaning(
+            "The event loop has far more tasks than a program needs, most in the same await.",
+            "Limit how many are started at once (a semaphore, a queue with workers), and await "
+            "them.",
+        ),
+        Code.LEAK_DB_CONNECTIONS: Meaning(
+            "All connections of the pool are taken and none comes back: a thread waits for one.",
+            "Return connections after use (a with block); see which code keeps the named ones.",
+        ),
+        Code.LEAK_MEMORY_PYTHON: Meaning(
+            "Python objects take the memory, and there are more of them than the work needs.",
+            "See the named types and containers; bound the cache, or work in batches.",
+        ),
+        Code.LEAK_MEMORY_NATIVE: Meaning(
+            "Memory was taken outside of Python (an extension, malloc, mmap) and never given back.",
+            "Look at the extensions the task calls; free what they return, or update them.",
+        ),
+        Code.STARVED_HOST: Meaning(
+            "The process is ready to run and gets no CPU: the host or its own CPU limit is used "
+            "up.",
+            "Look for what else runs on the host, or raise the CPU limit of its control group.",
         ),
         Code.ZOMBIE_PROCESS: Meaning(
             "The process is dead; its parent has not yet taken its exit status.",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from autopsy.case import Case
 from autopsy.cause import Code, Diagnosis, hit
-from autopsy.rule import busy, lock, wait, whole
+from autopsy.rule import busy, database, leak, lock, loop, wait, whole
 from autopsy.section import Payload
 
 # Read from system calls alone: what they mean in a program we do not know is a guess.
@@ -20,13 +20,16 @@ _FOREIGN_LIMIT = 0.5
 Rule = Callable[[Case], Iterator[Diagnosis]]
 
 # Holds for any program: the kernel says so.
-_FACTS: tuple[Rule, ...] = (whole.uninterruptible, whole.leaks)
+_FACTS: tuple[Rule, ...] = (whole.uninterruptible, whole.starved, leak.leaks)
 _GUESSES: tuple[Rule, ...] = (wait.waits,)
 _PYTHON: tuple[Rule, ...] = (
     busy.busy,
     busy.livelock,
     busy.gil_held_asleep,
     lock.locks,
+    loop.loops,
+    database.database,
+    leak.memory,
     wait.waits,
     wait.stack_alone,
 )

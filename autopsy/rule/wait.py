@@ -166,11 +166,7 @@ def _poll(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
         if one.switches > 4:
             yield hit(Code.NONE_PROGRESSING, 0.4, seen, f"movement: {one.switches} wake-ups", where)
     elif one.in_event_loop:
-        idle = "stacks: the event loop is idle"
-        unseen = "stacks: which coroutine waits cannot be seen from outside the process"
-        yield hit(Code.ASYNCIO_PENDING_FOREVER, 0.4 if listens else 0.5, seen, idle, unseen, where)
-        if listens:
-            yield hit(Code.NONE_IDLE, 0.5, seen, idle, "sockets: it also listens", where)
+        return  # what its tasks await is told by the rules of event loops
     elif listens:
         yield hit(Code.NONE_IDLE, 0.55, seen, "sockets: waits for a connection", where)
     elif sockets:

@@ -1,4 +1,4 @@
-"""States of the whole process, waits no signal reaches, and what it has too many of.
+"""States of the whole process, waits no signal reaches, and a host without time for it.
 
 Secret: what the kernel alone proves. Holds for any program, Python or not.
 """
@@ -11,10 +11,9 @@ from autopsy.case import Case
 from autopsy.cause import Code, Diagnosis, hit
 
 # Waits for a file-system server: uninterruptible as soon as anybody touches them.
+# Shares of the time in which a thread stood in the queue for a CPU.
+_STARVED, _STARVING = 0.6, 0.85
 _FILE_SERVER_WAITS = ("request_wait_answer", "rpc_wait", "nfs_wait", "fuse_")
-_CLOSE_WAIT_MANY = 50
-_THREADS_MANY = 500
-_ZOMBIES_MANY = 20
 
 
 def as_a_whole(case: Case) -> Iterator[Diagnosis]:
@@ -56,18 +55,14 @@ def uninterruptible(case: Case) -> Iterator[Diagnosis]:
             )
 
 
-def leaks(case: Case) -> Iterator[Diagnosis]:
-    """Name what was opened or started and never closed."""
-    count = (case.sections.get("fds") or {}).get("count") or 0
-    limit = (case.sections.get("fds") or {}).get("limit") or 0
-    if limit and count > 0.9 * limit:
-        yield hit(Code.LEAK_FDS, 0.9, f"fds: {count} open of {limit} allowed")
-    waiting = [one for one in case.sockets.values() if one["state"] == "CLOSE_WAIT"]
-    if len(waiting) >= _CLOSE_WAIT_MANY:
-        peers = ", ".join(sorted({one["peer"] for one in waiting})[:3])
-        yield hit(Code.LEAK_SOCKETS, 0.9, f"sockets: {len(waiting)} in CLOSE_WAIT to {peers}")
-    if len(case.threads) > _THREADS_MANY:
-        yield hit(Code.LEAK_THREADS, 0.9, f"process: {len(case.threads)} threads")
-    zombies = [one for one in case.children if one["state"] == "Z" and one["depth"] == 1]
-    if len(zombies) >= _ZOMBIES_MANY:
-        yield hit(Code.LEAK_ZOMBIES, 0.9, f"children: {len(zombies)} dead children not waited for")
+def starved(case: Case) -> Iterator[Diagnosis]:
+    """Name threads that are ready to run and are not given the CPU."""
+    for one in case.threads:
+        if one.run_delay_ratio > _STARVED and one.cpu_ratio < 1 - _STARVED:
+            yield hit(
+                Code.STARVED_HOST,
+                0.8 if one.run_delay_ratio > _STARVING else 0.55,
+                f"process, movement: thread {one.tid} was ready to run and waited for a CPU for "
+                f"{one.run_delay_ratio:.0%} of the time",
+                f"stacks: {one.where}",
+            )

@@ -58,4 +58,4 @@ def test_a_code_is_plain_text_in_a_diagnosis() -> None:
 
 def test_a_code_of_another_version_has_no_meaning() -> None:
     assert meaning("blocked.sleep") == MEANINGS[Code.BLOCKED_SLEEP]
-    assert meaning("blocked.db_lock") is None
+    assert meaning("blocked.moon") is None

@@ -1,0 +1,73 @@
+"""What a process has too many of: descriptors, sockets, threads, dead children, memory.
+
+Secret: how many are too many, and when memory is a leak and not just much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autopsy.case import Case
+from autopsy.cause import Code, Diagnosis, hit
+from autopsy.section import Payload
+
+_CLOSE_WAIT_MANY = 50
+_THREADS_MANY = 500
+_ZOMBIES_MANY = 20
+_NEARLY = 0.9
+_MIB = 1 << 20
+# Below this nobody calls it a leak; a Python program with a few large libraries has less.
+_MEMORY_MUCH = 96 * _MIB
+_GROWN = 0.3 * _MIB
+_ITEMS_MANY = 50_000
+# What share of its own memory Python's objects must take to be the ones that leak.
+_PYTHON_SHARE, _NATIVE_SHARE = 0.4, 0.35
+
+
+def leaks(case: Case) -> Iterator[Diagnosis]:
+    """Name what was opened or started and never closed."""
+    count = (case.sections.get("fds") or {}).get("count") or 0
+    limit = (case.sections.get("fds") or {}).get("limit") or 0
+    waiting = [one for one in case.sockets.values() if one["state"] == "CLOSE_WAIT"]
+    if len(waiting) >= _CLOSE_WAIT_MANY:
+        peers = ", ".join(sorted({one["peer"] for one in waiting})[:3])
+        yield hit(Code.LEAK_SOCKETS, 0.92, f"sockets: {len(waiting)} in CLOSE_WAIT to {peers}")
+    if limit and count > _NEARLY * limit:
+        yield hit(Code.LEAK_FDS, 0.9, f"fds: {count} open of {limit} allowed")
+    if len(case.threads) > _THREADS_MANY:
+        yield hit(Code.LEAK_THREADS, 0.9, f"process: {len(case.threads)} threads")
+    zombies = [one for one in case.children if one["state"] == "Z" and one["depth"] == 1]
+    if len(zombies) >= _ZOMBIES_MANY:
+        yield hit(Code.LEAK_ZOMBIES, 0.9, f"children: {len(zombies)} dead children not waited for")
+
+
+def memory(case: Case) -> Iterator[Diagnosis]:
+    """Name memory that was taken and never given back; never sure where it does not grow."""
+    anonymous = int(case.memory.get("anonymous_bytes") or 0)
+    heap = case.sections.get("heap") or {}
+    if anonymous < _MEMORY_MUCH or not heap or len(case.threads) > _THREADS_MANY:
+        return
+    objects = int(heap.get("python_bytes") or 0)
+    grown = _growth(case)
+    lines = [f"memory: {anonymous // _MIB} MiB of its own, Python's objects {objects // _MIB} MiB"]
+    lines += [f"growth: {grown / _MIB:+.1f} MiB while it was looked at"] if grown else []
+    lines += [_counted(one) for one in (heap.get("types") or [])[:3]]
+    containers = [one for one in heap.get("containers") or [] if one["length"] >= _ITEMS_MANY]
+    lines += [f"heap: {one['name']}, a {one['type']} of {one['length']}" for one in containers[:2]]
+    grows = grown > _GROWN
+    if objects >= _PYTHON_SHARE * anonymous:
+        sure = 0.88 if grows else 0.78 if containers else 0.45
+        yield hit(Code.LEAK_MEMORY_PYTHON, sure, *lines)
+    elif objects <= _NATIVE_SHARE * anonymous:
+        yield hit(Code.LEAK_MEMORY_NATIVE, 0.88 if grows else 0.6, *lines)
+
+
+def _growth(case: Case) -> float:
+    """Bytes by which it grew over the points that were taken; 0 where none were."""
+    points = (case.sections.get("growth") or {}).get("points") or []
+    sizes = [int(point[1]) for point in points if isinstance(point, list) and len(point) > 1]
+    return float(sizes[-1] - sizes[0]) if len(sizes) > 1 else 0.0
+
+
+def _counted(one: Payload) -> str:
+    return f"heap: {one['count']} objects of {one['type']}, {int(one['bytes']) // _MIB} MiB"

@@ -83,10 +83,8 @@ def _slow(waiter: Thread, mine: list[Payload]) -> Iterator[Diagnosis]:
     where = f"stacks: {waiter.where}"
     for one in mine:
         if one.get("state") == "active" and one.get("wait_type") != "Client":
-            doing = (
-                f"it waits for {one['wait_type']}/{one['wait']}" if one.get("wait") else "it runs"
-            )
-            yield hit(Code.BLOCKED_DB_QUERY, 0.88, _waits(one), f"databases: it {wait}", where)
+            doing = f"waits for {one['wait_type']}/{one['wait']}" if one.get("wait") else "runs"
+            yield hit(Code.BLOCKED_DB_QUERY, 0.88, _waits(one), f"databases: it {doing}", where)
         elif one.get("state") == "idle" and len(mine) == 1:
             note = "databases: the session is idle: it listens, or the server waits for us"
             yield hit(Code.BLOCKED_EXTERNAL, 0.8, _waits(one), note, where)

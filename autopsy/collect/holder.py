@@ -17,6 +17,13 @@ from autopsy.section import Payload
 _WALK_S = 0.15
 _MAX_FAMILY = 500
 _KINDS = ("socket:", "pipe:", "/dev/ptmx", "/dev/pts/ptmx", "/dev/pts/")
+_ON_DESCRIPTOR = frozenset(
+    {
+        "read", "write", "readv", "writev", "pread64", "ioctl", "connect", "accept", "accept4",
+        "sendto", "recvfrom", "sendmsg", "recvmsg", "fcntl", "flock", "fsync", "fdatasync",
+        "epoll_wait", "epoll_pwait",
+    }
+)  # fmt: skip
 
 
 class Holders:
@@ -64,6 +71,31 @@ def named(pid: int) -> Payload:
         "name": name,
         "command_line": redact.arguments(procfs.command_line(pid)),
     }
+
+
+def doing(pid: int) -> Payload:
+    """Return what the first thread of a process does: state, wchan, syscall and blocked_on.
+
+    Shapes: blocked_on: fd and target of the call it is in, or None.
+    """
+    stat = procfs.stat_fields(f"/proc/{pid}/stat")
+    syscall, args = procfs.current_syscall(f"/proc/{pid}/syscall")
+    return {
+        "state": stat[1][0] if stat is not None else "",
+        "wchan": procfs.read_text(f"/proc/{pid}/wchan") or "",
+        "syscall": syscall,
+        "blocked_on": _blocked_on(pid, syscall, args),
+    }
+
+
+def _blocked_on(pid: int, syscall: str | None, args: list[int]) -> Payload | None:
+    if syscall not in _ON_DESCRIPTOR or not args:
+        return None
+    try:
+        target = os.readlink(f"/proc/{pid}/fd/{args[0]}")
+    except OSError:
+        return None
+    return {"fd": args[0], "target": redact.text(target)}
 
 
 def family(pid: int) -> list[int]:

@@ -80,7 +80,8 @@ def threads(pid: int) -> list[Payload]:
     """Return one entry per thread, main thread first.
 
     Shapes: tid, name, state, cpu (the last it ran on), cpu_ticks, cpu_ns and run_delay_ns (how long
-    it ran and waited for a CPU), switches (voluntary), wchan, syscall, args, waits_on (fds),
+    it ran and waited for a CPU), switches (voluntary), wchan, syscall, args, opens
+    (the path, of a thread that waits in an open), waits_on (fds),
     sleep_left_s (of a thread in a sleep; None when unknown), timeout_left_s (of any other wait that
     ends by itself; None when it has no timeout or none that can be read).
     """
@@ -105,6 +106,7 @@ def threads(pid: int) -> list[Payload]:
                 "wchan": procfs.read_text(f"{base}/wchan") or "",
                 "syscall": syscall,
                 "args": args,
+                "opens": opened_path(pid, syscall, args),
                 "waits_on": waited_descriptors(pid, syscall, args),
                 "sleep_left_s": sleep_left_s(pid, syscall, args),
                 "timeout_left_s": timeout_left_s(pid, syscall, args),
@@ -130,6 +132,18 @@ def waited_descriptors(pid: int, syscall: str | None, args: list[int]) -> list[i
         described = procfs.read_text(f"/proc/{pid}/fdinfo/{args[0]}") or ""
         return [int(number) for number in re.findall(r"^tfd:\s*(\d+)", described, re.MULTILINE)]
     return []
+
+
+def opened_path(pid: int, syscall: str | None, args: list[int]) -> str | None:
+    """Return the path that a thread is just opening: a FIFO without a peer, a dead disk."""
+    at = {"open": 0, "openat": 1}.get(syscall or "")
+    if at is None or len(args) <= at:
+        return None
+    for size in (4096, 256, 32):  # it may lie just before the end of a mapping
+        packed = procfs.read_memory(pid, args[at], size)
+        if packed is not None:
+            return redact.text(packed.partition(b"\0")[0].decode("utf-8", "replace"))
+    return None
 
 
 def sleep_left_s(pid: int, syscall: str | None, args: list[int]) -> float | None:

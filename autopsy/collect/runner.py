@@ -15,6 +15,7 @@ from autopsy import clock
 from autopsy.collect import (
     connection,
     descriptor,
+    filelock,
     growth,
     host,
     memory,
@@ -60,8 +61,8 @@ def registry(dumper: Dumper, kept: Kept) -> tuple[Collector, ...]:
         Collector("stacks", stacks.collector(dumper, kept), 5.0),
         Collector("fds", descriptor.collector(holders), 1.0),
         Collector("sockets", connection.collector(holders), 1.0),
-        Collector("children", tree.collect_children, 1.0),
-        Collector("locks", tree.collect_locks, 1.0),
+        Collector("children", tree.collect, 2.0),
+        Collector("locks", filelock.collect, 1.0),
         Collector("host", host.collect, 2.0),
         Collector("memory", memory.collect, 1.0),
         Collector("growth", growth.collect, 2.0),

@@ -1,4 +1,4 @@
-"""The patient's descendants, and who holds the file locks it waits for.
+"""The patient's descendants: what they are, what each waits for, and whether it moves.
 
 Secret: how a process tree is walked while it changes. A child's pipes are listed because "waits
 for a child that waits for us to read" is only seen by joining both ends.
@@ -6,80 +6,99 @@ for a child that waits for us to read" is only seen by joining both ends.
 
 from __future__ import annotations
 
+import os
+import re
+
 from autopsy import redact
 from autopsy.collect import procfs
+from autopsy.collect.holder import doing
 from autopsy.collect.patient import Patient
+from autopsy.collect.process import MOVEMENT_WINDOW_S
 from autopsy.section import Payload
 
 _MAX_PROCESSES = 500
 _MAX_DEPTH = 16
+_STARTED, _USER, _SYSTEM = 19, 11, 12
+# How the library starts processes of its own, and one that is as common as the library.
+_ROLES = (
+    (re.compile(r"--multiprocessing-fork"), "multiprocessing worker"),
+    (re.compile(r"multiprocessing\.resource_tracker import|resource_tracker"), "resource tracker"),
+    (re.compile(r"multiprocessing\.forkserver import"), "fork server"),
+    (re.compile(r"popen_loky"), "joblib worker"),
+)
 
 
-def collect_children(patient: Patient) -> Payload:
-    """List all descendants, parents before their children.
+def collect(patient: Patient) -> Payload:
+    """List all descendants, parents before their children, and see which of them moves.
 
-    Shapes: pid, ppid, depth, name, state, command_line, wchan, syscall, pipes (targets).
+    Shapes: pid, ppid, depth, name, state, role, age_s, command_line, wchan, syscall, blocked_on (fd
+    and target), pipes (targets), exit_code or exit_signal of an unreaped one; state_after (None
+    when gone) and cpu_ratio (share of a core) in the movement window.
     """
     found: list[Payload] = []
     queue = [(pid, patient.pid, 1) for pid in procfs.child_ids(patient.pid)]
+    own = procfs.command_line(patient.pid)
+    uptime_s = float((procfs.read_text("/proc/uptime") or "0").split()[0])
     while queue and len(found) < _MAX_PROCESSES:
         pid, parent, depth = queue.pop(0)
-        entry = _described(pid, parent, depth)
+        entry = _described(pid, parent, depth, own, uptime_s)
         if entry is None:
             continue
         found.append(entry)
         if depth < _MAX_DEPTH:
             queue += [(child, pid, depth + 1) for child in procfs.child_ids(pid)]
+    _watch(patient, found)
     return {"children": found, "left_out": len(queue)}
 
 
-def collect_locks(patient: Patient) -> Payload:
-    """List the kernel's file locks held or waited for by the patient, with the other side.
-
-    Shapes: id, waiting, kind, mode, pid, file (device:inode), command_line of a foreign holder.
-    """
-    table = [
-        _parsed(line) for line in (procfs.read_text("/proc/locks", 8 << 20) or "").splitlines()
-    ]
-    family = {patient.pid}
-    involved = {entry["id"] for entry in table if entry["pid"] in family}
-    # An SQLite reader polls instead of waiting in the kernel: same file, no `->` line.
-    files = {entry["file"] for entry in table if entry["pid"] in family}
-    kept = [entry for entry in table if entry["id"] in involved or entry["file"] in files]
-    for entry in kept:
-        if entry["pid"] not in family and entry["pid"] > 0:
-            entry["command_line"] = redact.arguments(procfs.command_line(entry["pid"]))
-    return {"locks": kept}
+def role(command_line: list[str], of_patient: list[str]) -> str:
+    """Return what a child is to its parent, as far as its command line tells; else empty."""
+    text = " ".join(command_line)
+    for pattern, name in _ROLES:
+        if pattern.search(text):
+            return name
+    return "fork of the patient" if command_line and command_line == of_patient else ""
 
 
-def _described(pid: int, parent: int, depth: int) -> Payload | None:
+def _described(
+    pid: int, parent: int, depth: int, of_patient: list[str], uptime_s: float
+) -> Payload | None:
     stat = procfs.stat_fields(f"/proc/{pid}/stat")
     if stat is None:
         return None
-    syscall, _ = procfs.current_syscall(f"/proc/{pid}/syscall")
+    command_line = procfs.command_line(pid)
     targets = [target for _, target in procfs.links(pid, 256)]
+    started_s = int(stat[1][_STARTED]) / os.sysconf("SC_CLK_TCK")
     return {
         "pid": pid,
         "ppid": parent,
         "depth": depth,
         "name": stat[0],
-        "state": stat[1][0],
-        "command_line": redact.arguments(procfs.command_line(pid)),
-        "wchan": procfs.read_text(f"/proc/{pid}/wchan") or "",
-        "syscall": syscall,
+        "role": role(command_line, of_patient),
+        "age_s": round(max(0.0, uptime_s - started_s), 1),
+        "command_line": redact.arguments(command_line),
+        **doing(pid),
         "pipes": sorted({target for target in targets if target.startswith("pipe:")}),
+        **procfs.ending(pid),
     }
 
 
-def _parsed(line: str) -> Payload:
-    words = line.split()
-    waiting = words[1] == "->"
-    kind, mode, pid, file = words[2 if waiting else 1], *words[4 if waiting else 3 :][:3]
-    return {
-        "id": words[0].rstrip(":"),
-        "waiting": waiting,
-        "kind": kind,
-        "mode": mode,
-        "pid": int(pid),
-        "file": file,
-    }
+def _watch(patient: Patient, found: list[Payload]) -> None:
+    if not found:
+        return
+    before = {one["pid"]: _ticks(one["pid"]) for one in found}
+    began_ms = patient.elapsed_ms()
+    patient.wait_until(MOVEMENT_WINDOW_S)
+    seconds = max(patient.elapsed_ms() - began_ms, 1.0) / 1000
+    per_s = os.sysconf("SC_CLK_TCK")
+    for one in found:
+        then, now = before[one["pid"]], _ticks(one["pid"])
+        one["state_after"] = now[1] if now else None
+        one["cpu_ratio"] = round((now[0] - then[0]) / per_s / seconds, 2) if now and then else None
+
+
+def _ticks(pid: int) -> tuple[int, str] | None:
+    stat = procfs.stat_fields(f"/proc/{pid}/stat")
+    if stat is None:
+        return None
+    return int(stat[1][_USER]) + int(stat[1][_SYSTEM]), stat[1][0]

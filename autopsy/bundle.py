@@ -31,6 +31,7 @@ SECTION_CAP_BYTES = 1 << 20
 _CUT_ROUNDS = ((2000, 65536), (500, 16384), (100, 4096), (20, 1024), (5, 256))
 _MANIFEST = "manifest.json"
 _REPORT = "report.txt"
+_PAGE = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +79,21 @@ class Bundle:
     report: str
 
 
-def write_bundle(path: Path, heading: Heading, sections: Sequence[Section], report: str) -> int:
+def write_bundle(
+    path: Path, heading: Heading, sections: Sequence[Section], report: str, page: str = ""
+) -> int:
     """Write a bundle in one step and return its size in bytes.
 
-    Raises BundleNotWritten; what was written so far stays as `<path>.partial`.
+    `page` is the report as HTML, made of sections that are redacted already: in markup a secret
+    may no longer look like one. Raises BundleNotWritten; what was written so far stays as
+    `<path>.partial`.
     """
     partial = path.with_name(path.name + PARTIAL)
     try:
         fd = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
             os.fchmod(fd, 0o600)  # an older .partial may have had another mode
-            _write_zip(file, heading, sections, report)
+            _write_zip(file, heading, sections, report, page)
             file.flush()
             os.fsync(fd)
             size = file.tell()
@@ -137,7 +142,9 @@ def encode(payload: Payload) -> tuple[bytes, bool]:
     return _as_json({"cut": "left out: larger than the cap in every form"}), True
 
 
-def _write_zip(file: Any, heading: Heading, sections: Sequence[Section], report: str) -> None:
+def _write_zip(
+    file: Any, heading: Heading, sections: Sequence[Section], report: str, page: str
+) -> None:
     # Level 1: a third of the time of level 6 for a tenth more bytes, inside a kill's deadline.
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         entries = []
@@ -165,7 +172,9 @@ def _write_zip(file: Any, heading: Heading, sections: Sequence[Section], report:
             **redact.tree(asdict(heading)),
             "sections": [asdict(entry) for entry in entries],
         }
-        archive.writestr(_REPORT, redact.text(report))
+        archive.writestr(_REPORT, redact.text(report).encode("utf-8", "replace"))
+        if page:
+            archive.writestr(_PAGE, page.encode("utf-8", "replace"))
         archive.writestr(_MANIFEST, json.dumps(manifest, indent=1))
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,8 @@ from autopsy.section import Payload, Section, Status
 
 if TYPE_CHECKING:
     from autopsy.examine import Examined, Registry
+
+Render = Callable[[Heading, Sequence[Section]], str]
 
 COMPLETE, PARTIAL = "complete", "partial"
 # For diagnosis, compression and fsync, out of the budget; measured 10 to 40 ms.
@@ -74,10 +76,14 @@ def capture(order: Order, registry: Registry | None = None) -> Captured:
     examined = None if order.facts_only else _examined(order, registry, started)
     remark = {"remark": examined.remark} if examined and examined.remark else {}
     facts = Section("facts", Status.OK, payload={**order.facts, **remark})
-    sections = (facts, *(examined.sections if examined else _left_behind(order.kept)))
-    heading = _heading(order, examined, sections, _ms_since(started))
-    text = _report(heading, sections)
-    size = write_bundle(order.out, heading, sections, text) if order.out else 0
+    seen = (facts, *(examined.sections if examined else _left_behind(order.kept)))
+    heading = _heading(order, examined, seen, _ms_since(started))
+    sections = tuple(_redacted(section) for section in seen)
+    text = redact.text(_made(report.render_text, heading, sections))
+    size = 0
+    if order.out:
+        page = _made(report.render_html, heading, sections)
+        size = write_bundle(order.out, heading, sections, text, page)
     return Captured(heading, sections, text, size, _ms_since(started))
 
 
@@ -128,9 +134,14 @@ def _heading(
     )
 
 
-def _report(heading: Heading, sections: Sequence[Section]) -> str:
+def _redacted(section: Section) -> Section:
+    payload = redact.tree(section.payload)
+    return replace(section, reason=redact.text(section.reason), payload=payload)
+
+
+def _made(render: Render, heading: Heading, sections: Sequence[Section]) -> str:
     try:
-        return redact.text(report.render(heading, sections))
+        return render(heading, sections)
     except Exception as exc:  # an odd payload must not cost the evidence
         return f"The report could not be made ({type(exc).__name__}: {exc}); see the sections.\n"
 

@@ -22,7 +22,7 @@ from autopsy.bundle import (
 )
 from autopsy.cause import Diagnosis
 from autopsy.errors import BundleNotWritten, BundleUnreadable
-from autopsy.report import as_sections, render
+from autopsy.report import as_sections, render_text
 from autopsy.retention import list_bundles, prune
 from autopsy.section import Section, Status
 
@@ -100,7 +100,7 @@ def test_a_section_over_the_cap_is_cut_and_says_so(tmp_path: Path) -> None:
     assert bundle.entries[0].cut
     assert bundle.sections["big"]["rows"][-1] == {"cut": 18000}
     assert bundle.sections["big"]["rows"][0] == {"tid": 0, "text": "x" * 100}
-    assert "big" in render(bundle.heading, as_sections(bundle.entries, bundle.sections))
+    assert "big" in render_text(bundle.heading, as_sections(bundle.entries, bundle.sections))
 
 
 @pytest.mark.parametrize("kept_ratio", [0.0, 0.3, 0.7, 0.99])

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from autopsy.bundle import Heading
-from autopsy.report import render
+from autopsy.report import render_text
+from autopsy.report.story import story
+from autopsy.report.text import part_lines
 from autopsy.section import Section, Status
-from autopsy.told import told
 
 HEADING = Heading(
     pid=7, start_ticks=1, why="it hangs", host="here", python="3.11", captured_at="now",
@@ -28,8 +29,9 @@ def record(text: str, level: int = logging.INFO, logger: str = "supervisor.task"
 
 def shown(records: list[dict[str, Any]], output: str) -> list[str]:
     """Return the report's lines between the heading and the sections."""
-    text = render(HEADING, [section("logs", records=records), section("output", text=output)])
-    return text.splitlines()[4:-5]
+    text = render_text(HEADING, [section("logs", records=records), section("output", text=output)])
+    lines = text.splitlines()
+    return lines[4 : lines.index("Sections") - 1]
 
 
 def test_a_log_record_is_told_once_and_its_level_by_name() -> None:
@@ -88,6 +90,11 @@ FACTS = {
 }  # fmt: skip
 
 
+def told(facts: dict[str, Any]) -> list[str]:
+    part = story(facts)
+    return list(part_lines(part)) if part else []
+
+
 def test_the_facts_are_told_readably() -> None:
     assert told(FACTS) == [
         "",
@@ -102,12 +109,13 @@ def test_the_facts_are_told_readably() -> None:
         "exit: killed by signal 9 (SIGKILL)",
         "exit, more exactly: oom_kill of control group /a did not rise",
         "what the interpreter wrote last:",
-        "  Fatal Python error: Aborted",
-        "  ",
-        "  Current thread",
-        "what the probes had seen (2 looks, the last ones here, newest last):",
-        "  at 0.5 s: state S, CPU 0.1 s, memory 1.0 MiB, 3 heartbeats, progress 46.0",
-        "  at 1.5 s: state R, CPU ? s, memory ?, 4 heartbeats",
+        "Fatal Python error: Aborted",
+        "",
+        "Current thread",
+        "what the probes had seen (2 looks, the last 2 here, newest last):",
+        "  at s  state  CPU s   memory  heartbeats  progress",
+        "   0.5  S        0.1  1.0 MiB           3      46.0",
+        "   1.5  R          ?        ?           4",
     ]
 
 
@@ -115,4 +123,4 @@ def test_odd_facts_cost_nothing() -> None:
     assert told({"why": "asked"}) == []
     odd = dict.fromkeys(FACTS, 3) | {"looks": [None, "x"], "limits": {"timeout_s": "long"}}
     assert len(told(odd)) == 10
-    assert "What the supervisor knew" in render(HEADING, [section("facts", **odd)])
+    assert "What the supervisor knew" in render_text(HEADING, [section("facts", **odd)])

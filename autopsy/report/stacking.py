@@ -1,0 +1,245 @@
+"""The stacks of a report: of threads at two moments, of tasks, and over the last minutes.
+
+Secret: how two samples are compared. Stacks agree from the outside in; where they part, the call
+that went on to another line has moved, and what it called since then is new. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from autopsy.report.part import Block, Drawing, Lines, Part, Run, Stack, Step, Strips
+from autopsy.report.reading import count, listing, mapping, missing, number, place, rows, span, text
+from autopsy.section import Payload
+from autopsy.source import is_own
+
+NEW, MOVED, GONE = "new", "moved", "gone"
+# Named before they are counted.
+_THREADS_NAMED = 3
+_MAX_STACKS = 60
+_MAX_TASKS = 30
+_STRIPS = 12
+_LEGEND = 8
+# Threads a supervisor runs beside the task: told last, what they wait for says nothing about it.
+_OURS = ("supervisor-", "autopsy-")
+
+Frames = Sequence[Payload]
+
+
+def stacks(payload: Payload) -> Part | None:
+    """Return the stacks of every thread at the second look, and what changed since the first."""
+    samples = [one for one in rows(payload, "samples", "threads") if one["threads"]]
+    if not samples:
+        return None
+    table = listing(payload.get("stacks"))
+    python = [one for one in samples if "native" not in text(one.get("method"))][:2]
+    last = python[-1] if python else samples[0]
+    before = _by_thread(python[0], table) if len(python) == 2 else {}
+    groups: dict[str, tuple[list[Payload], tuple[Step, ...]]] = {}
+    for thread in rows(last, "threads", "tid"):
+        steps = _compared(_stack_of(thread, table), before.get(thread["tid"]))
+        groups.setdefault(repr(steps), ([], steps))[0].append(thread)
+    ordered = sorted(groups.values(), key=lambda group: _is_ours(group[0][0]))
+    blocks: list[Block] = [
+        Stack(_named(threads), steps, _movement(steps, compared=bool(before)))
+        for threads, steps in ordered[:_MAX_STACKS]
+    ]
+    if len(ordered) > _MAX_STACKS:
+        left = sum(len(threads) for threads, _ in ordered[_MAX_STACKS:])
+        blocks.append(Lines((f"{left} more threads are in the section stacks",)))
+    blocks += _native(samples, table)
+    at = f"{number(last.get('at_ms')) or 0:.0f} ms ({text(last.get('method'), '?')})"
+    return Part("stacks", f"Stacks at {at}, innermost call first", tuple(blocks))
+
+
+def compared(now: Frames, before: Frames | None) -> tuple[Step, ...]:
+    """Return the calls of a stack, marked with what became of them since an earlier look."""
+    return _compared(now, before)
+
+
+def _compared(now: Frames, before: Frames | None) -> tuple[Step, ...]:
+    if before is None:
+        return tuple(_step(frame) for frame in now)
+    pairs = zip(reversed(now), reversed(before), strict=False)
+    same = len(list(takewhile(lambda pair: _key(pair[0]) == _key(pair[1]), pairs)))
+    new, gone = now[: len(now) - same], list(before[: len(before) - same])
+    steps = [_step(frame, NEW) for frame in new]
+    if new and gone and _key(new[-1])[:2] == _key(gone[-1])[:2]:
+        was = gone.pop().get("line")
+        steps[-1] = _step(new[-1], f"{MOVED}, was in line {was}")
+    steps += [_step(frame) for frame in now[len(now) - same :]]
+    return (*(_step(frame, GONE) for frame in gone[:5]), *steps)
+
+
+def _key(frame: Payload) -> tuple[object, object, object]:
+    return frame.get("function"), frame.get("file"), frame.get("line")
+
+
+def _step(frame: Payload, change: str = "") -> Step:
+    file = text(frame.get("file"))
+    where = f"{file}:{frame.get('line')}" if file else ""
+    own = bool(file) and not frame.get("native") and is_own(file)
+    return Step(text(frame.get("function"), "?"), where, text(frame.get("source")), change, own=own)
+
+
+def _movement(steps: Sequence[Step], *, compared: bool) -> str:
+    if not compared or not steps:
+        return ""
+    changed = [step for step in steps if step.change and step.change != GONE]
+    if not any(step.change for step in steps):
+        return "the same in both looks"
+    return f"{len(changed) or 'some'} of its calls changed between the two looks"
+
+
+def _stack_of(thread: Payload, table: Sequence[object]) -> list[Payload]:
+    index = thread.get("stack")
+    known = isinstance(index, int) and 0 <= index < len(table)
+    return [one for one in listing(table[index]) if "function" in one] if known else []  # type: ignore[index]
+
+
+def _by_thread(sample: Payload, table: Sequence[object]) -> dict[object, list[Payload]]:
+    return {one["tid"]: _stack_of(one, table) for one in rows(sample, "threads", "tid")}
+
+
+def _is_ours(thread: Payload) -> bool:
+    return text(thread.get("name")).startswith(_OURS)
+
+
+def _named(threads: Sequence[Payload]) -> str:
+    names = [
+        f"{one['tid']} {text(one.get('name'))}{', holds the GIL' if one.get('owns_gil') else ''}"
+        for one in threads[:_THREADS_NAMED]
+    ]
+    if len(threads) == 1:
+        return f"Thread {names[0]}"
+    more = f" and {len(threads) - len(names)} more" if len(threads) > len(names) else ""
+    return f"{len(threads)} threads: {', '.join(names)}{more}"
+
+
+def _native(samples: Sequence[Payload], table: Sequence[object]) -> Iterator[Block]:
+    """Yield the native calls of the thread that was busy; the others' are as above."""
+    found = [one for one in samples if "native" in text(one.get("method"))]
+    for sample in found[-1:]:
+        for thread in rows(sample, "threads", "tid"):
+            steps = tuple(_step(frame) for frame in _stack_of(thread, table))
+            if thread.get("owns_gil") or thread.get("active"):
+                yield Stack(f"{_named([thread])}, with native calls", steps)
+
+
+def tasks(payload: Payload) -> Part | None:
+    """Return what the asyncio tasks await, the most common stacks first when there are many."""
+    total = count(payload.get("total"))
+    if not total:
+        return None
+    counts = (("loops", "event loops"), ("timers", "timers"), ("watched_fds", "watched sockets"))
+    told = [f"{payload[key]} {name}" for key, name in counts if number(payload.get(key))]
+    blocks: list[Block] = [Lines((f"{total} tasks, {', '.join(told)}".rstrip(", "),))]
+    blocks += [
+        Stack(f"{shape['count']} tasks", _steps(shape["stack"]))
+        for shape in rows(payload, "shapes", "count", "stack")[:5]
+        if count(shape["count"]) > 1
+    ]
+    listed = rows(payload, "tasks", "id")
+    blocks += [
+        Stack(f"Task {text(task.get('name'), '?')}", _steps(task.get("stack")), _state(task))
+        for task in listed[:_MAX_TASKS]
+    ]
+    left = len(listed) - _MAX_TASKS + missing(payload, "tasks")
+    if left > 0:
+        blocks.append(Lines((f"{left} more tasks are not shown",)))
+    return Part("asyncio", f"Tasks of asyncio ({total})", tuple(blocks))
+
+
+def _steps(stack: object) -> tuple[Step, ...]:
+    return tuple(_step(frame) for frame in listing(stack) if "function" in mapping(frame))
+
+
+def _state(task: Payload) -> str:
+    parts = [text(task.get("state"))]
+    if task.get("awaits"):
+        parts.append(f"awaits {task['awaits']}")
+    holds = [text(mapping(one).get("name"), "a lock") for one in listing(task.get("holds"))]
+    if holds:
+        parts.append(f"holds {', '.join(holds)}")
+    if task.get("woken_by"):
+        parts.append(f"woken by {task['woken_by']}")
+    return ", ".join(part for part in parts if part)
+
+
+def ring(payload: Payload) -> Part | None:
+    """Return what each thread did over the last minutes: a strip each, and the same in words."""
+    table = listing(payload.get("stacks"))
+    threads = rows(payload, "threads", "tid", "runs")
+    seconds, samples = number(payload.get("seconds")), count(payload.get("samples"))
+    if not threads or not seconds or not samples:
+        return None
+    runs = {text(one["tid"]): _runs(one, seconds, samples) for one in threads}
+    time_in: Counter[int] = Counter()
+    for found in runs.values():
+        for run in found:
+            time_in[run.stack] += max(1, round((run.since_s - run.until_s) * 1000))
+    order = [index for index, _ in time_in.most_common()]
+    ranks = {index: rank for rank, index in enumerate(order)}
+    ordered = sorted(threads, key=lambda one: (_is_ours(one), -len(runs[text(one["tid"])])))
+    strips = tuple(
+        (
+            f"{text(one.get('name'), 'thread')} ({one['tid']})",
+            tuple(Run(r.since_s, r.until_s, ranks[r.stack]) for r in runs[text(one["tid"])]),
+        )
+        for one in ordered[:_STRIPS]
+    )
+    names = tuple(_innermost(table, index) for index in order[:_LEGEND])
+    gaps = tuple(
+        Run(abs(gap[0]), max(0.0, abs(gap[0]) - gap[1]), 0)
+        for gap in listing(payload.get("gaps"))
+        if isinstance(gap, list) and len(gap) == 2
+    )
+    said = tuple(_in_words(label, found, table, order) for label, found in strips)
+    blocks: list[Block] = [Drawing(Strips(seconds, strips, names, gaps), said)]
+    if len(ordered) > _STRIPS:
+        blocks.append(Lines((f"{len(ordered) - _STRIPS} more threads are in the section ring",)))
+    blocks += [
+        Stack(f"{rank + 1}. in it for {span(time_in[index] / 1000)} in all", _steps(table[index]))
+        for rank, index in enumerate(order[:_LEGEND])
+        if isinstance(index, int) and 0 <= index < len(table)
+    ]
+    title = f"The last {span(seconds)} ({samples} samples)"
+    return Part("ring", title, tuple(blocks), folded=False)
+
+
+def _runs(thread: Payload, seconds: float, samples: int) -> list[Run]:
+    """A run lasts until the next begins, or as many samples as it has."""
+    found = [
+        run
+        for run in listing(thread["runs"])
+        if isinstance(run, list) and len(run) == 3 and isinstance(run[1], int)
+    ]
+    every_s = seconds / samples
+    begins = [abs(run[0]) for run in found]
+    ends = [*begins[1:], 0.0]
+    return [
+        Run(begin, max(end, begin - run[2] * max(every_s, 1.0), 0.0), run[1])
+        for run, begin, end in zip(found, begins, ends, strict=True)
+    ]
+
+
+def _innermost(table: Sequence[object], index: int) -> str:
+    frames = listing(table[index]) if 0 <= index < len(table) else []
+    own = next((one for one in frames if is_own(text(mapping(one).get("file"), "<frozen "))), None)
+    told = place(frames[0]) if frames else "no Python call"
+    return f"{place(own)}, there in {told}" if own and own is not frames[0] else told
+
+
+def _in_words(label: str, runs: Sequence[Run], table: Sequence[object], order: list[int]) -> str:
+    if not runs:
+        return f"{label}: no sample"
+    last = runs[-1]
+    spent: dict[int, float] = defaultdict(float)
+    for run in runs:
+        spent[run.stack] += run.since_s - run.until_s
+    where = _innermost(table, order[last.stack])
+    if len(spent) == 1:
+        return f"{label}: in one place for {span(last.since_s)}: {where}"
+    return f"{label}: {len(runs)} moves; for the last {span(last.since_s)} in {where}"

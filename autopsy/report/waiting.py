@@ -1,0 +1,221 @@
+"""Who waits for what and who has it: one graph from the locks of threads, tasks, files and servers.
+
+Secret: how four sections become one picture, and what is left out of it: idle workers of a pool
+and whoever waits for something unknown tell nothing. Pure; called by `view`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from autopsy.report.part import Drawing, Edge, Graph, Node, Part
+from autopsy.report.reading import listing, mapping, place, rows, span, text, words
+from autopsy.section import Payload
+
+# More than these in a row in front of one lock are drawn as one.
+_QUEUE_SHOWN = 3
+_MAX_NODES = 40
+_TOLD = ("lock", "condition", "queue item", "thread to end", "semaphore")
+_WAITS, _HELD, _ENDS, _BLOCKED = "waits for", "held by", "waits for the end of", "blocked by"
+
+
+@dataclass(slots=True)
+class _Net:
+    """Nodes and edges as they are found; the first word on a node stands."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    edges: dict[tuple[str, str], Edge] = field(default_factory=dict)
+
+    def node(self, key: str, kind: str, title: str, detail: str = "") -> str:
+        known = self.nodes.get(key)
+        if known is None or (detail and not known.detail):
+            self.nodes[key] = Node(key, kind, title, detail)
+        return key
+
+    def edge(self, start: str, end: str, label: str) -> None:
+        self.edges.setdefault((start, end), Edge(start, end, label))
+
+
+def waiting(payloads: Mapping[str, Payload]) -> Part | None:
+    """Return the drawing of who waits for whom; None when nobody does."""
+    net = _Net()
+    _threads(net, payloads.get("thread_locks") or {})
+    _tasks(net, payloads.get("asyncio") or {})
+    _files(net, payloads.get("locks") or {})
+    _backends(net, payloads.get("databases") or {})
+    if not net.edges:
+        return None
+    cycle = in_cycles(list(net.edges.values()))
+    said = tuple(_told(net, cycle))
+    graph = _bounded(_with_queues_as_one(net, cycle), cycle)
+    return Part("waits", "Who waits for what", (Drawing(graph, said),))
+
+
+def in_cycles(edges: Sequence[Edge]) -> frozenset[str]:
+    """Return the keys of all nodes from which a walk along the edges comes back."""
+    after: dict[str, list[str]] = defaultdict(list)
+    for edge in edges:
+        after[edge.start].append(edge.end)
+    return frozenset(key for key in list(after) if key in _reached(after, key))
+
+
+def _reached(after: Mapping[str, Sequence[str]], start: str) -> set[str]:
+    seen: set[str] = set()
+    queue = list(after.get(start, ()))
+    while queue:
+        key = queue.pop()
+        if key not in seen:
+            seen.add(key)
+            queue += after.get(key, ())
+    return seen
+
+
+def _threads(net: _Net, payload: Payload) -> None:
+    locks = {text(one["id"]): one for one in rows(payload, "locks", "id")}
+    for wait in rows(payload, "waits", "tid"):
+        if wait.get("for") not in _TOLD:
+            continue
+        name = f"{text(wait.get('thread'), 'thread')} ({wait['tid']})"
+        waiter = net.node(f"t{wait['tid']}", "thread", name, place(wait.get("at")))
+        if wait.get("joins_tid") is not None:
+            joined = f"{text(wait.get('joins'), 'thread')} ({wait['joins_tid']})"
+            net.edge(waiter, net.node(f"t{wait['joins_tid']}", "thread", joined), _ENDS)
+        elif wait.get("lock") is not None:
+            key = text(wait["lock"])
+            lock = locks.get(key, {"kind": wait["for"], "name": wait.get("name")})
+            net.edge(waiter, _lock(net, key, lock), _WAITS)
+            _holder(net, key, lock)
+        elif wait.get("name"):
+            thing = net.node(f"w{wait['name']}", "lock", f"{wait['for']} {wait['name']}")
+            net.edge(waiter, thing, _WAITS)
+
+
+def _lock(net: _Net, key: str, lock: Payload) -> str:
+    title = f"{text(lock.get('kind'), 'lock')} {text(lock.get('name'), key)}"
+    shared = "shared with other processes" if lock.get("shared") else ""
+    unknown = lock.get("locked") and lock.get("holder_tid") is None
+    gone = lock.get("holder_alive") is False
+    detail = "its holder has ended" if gone else "its holder is not known" if unknown else shared
+    return net.node(f"l{key}", "lock", title, detail)
+
+
+def _holder(net: _Net, key: str, lock: Payload) -> None:
+    tid = lock.get("holder_tid")
+    if tid is None:
+        return
+    name = f"{text(lock.get('holder_name'), 'thread')} ({tid})"
+    ended = "has ended" if lock.get("holder_alive") is False else ""
+    taken = place(lock.get("held_at"))
+    holder = net.node(f"t{tid}", "thread", name, ended or (f"took it in {taken}" if taken else ""))
+    net.edge(f"l{key}", holder, _HELD)
+
+
+def _tasks(net: _Net, payload: Payload) -> None:
+    tasks = {text(one["id"]): one for one in rows(payload, "tasks", "id")}
+    holders = {
+        text(mapping(held).get("id")): key
+        for key, task in tasks.items()
+        for held in listing(task.get("holds"))
+    }
+    for key, task in tasks.items():
+        lock, other = task.get("waits_lock"), task.get("awaits_task")
+        if lock is None and other is None:
+            continue
+        waiter = _task(net, key, task)
+        if other is not None:
+            net.edge(waiter, _task(net, text(other), tasks.get(text(other), {})), "awaits")
+        if lock is not None:
+            title = text(task.get("waits_name"), text(lock))
+            net.edge(waiter, net.node(f"l{lock}", "lock", f"asyncio {title}"), _WAITS)
+            if text(lock) in holders:
+                held_by = holders[text(lock)]
+                net.edge(f"l{lock}", _task(net, held_by, tasks[held_by]), _HELD)
+
+
+def _task(net: _Net, key: str, task: Payload) -> str:
+    stack = listing(task.get("stack"))
+    return net.node(
+        f"a{key}", "task", text(task.get("name"), "task"), place(stack[0]) if stack else ""
+    )
+
+
+def _files(net: _Net, payload: Payload) -> None:
+    found = rows(payload, "locks", "file", "pid")
+    waited = {one["file"] for one in found if one.get("waiting")}
+    for one in found:
+        if one["file"] not in waited:
+            continue
+        detail = words(one.get("command_line"), 80)
+        who = net.node(f"p{one['pid']}", "process", f"process {one['pid']}", detail)
+        named = f"file lock {one.get('path') or one['file']}"
+        file = net.node(f"f{one['file']}", "lock", named, text(one.get("kind")))
+        if one.get("waiting"):
+            net.edge(who, file, _WAITS)
+        else:
+            net.edge(file, who, _HELD)
+
+
+def _backends(net: _Net, payload: Payload) -> None:
+    for server in rows(payload, "postgresql", "backends"):
+        backends = {one["pid"]: one for one in rows(server, "backends", "pid")}
+        for pid, one in backends.items():
+            for blocker in listing(one.get("blocked_by")):
+                start = _backend(net, server, pid, one)
+                end = _backend(net, server, blocker, backends.get(blocker, {}))
+                net.edge(start, end, _BLOCKED)
+
+
+def _backend(net: _Net, server: Payload, pid: object, backend: Payload) -> str:
+    ours = "our connection, " if backend.get("ours") else ""
+    title = f"PostgreSQL {pid} ({ours}{text(backend.get('application'), 'no application name')})"
+    since = f" for {span(backend['state_s'])}" if backend.get("state_s") is not None else ""
+    detail = f"{text(backend.get('state'))}{since}: {text(backend.get('query'))}"
+    return net.node(f"b{server.get('server')}/{pid}", "backend", title, detail.strip(": "))
+
+
+def _told(net: _Net, cycle: frozenset[str]) -> Iterator[str]:
+    for edge in list(net.edges.values())[:_MAX_NODES]:
+        if edge.label == _HELD:
+            continue
+        start, end = net.nodes[edge.start], net.nodes[edge.end]
+        holders = [net.nodes[one.end].title for one in net.edges.values() if one.start == edge.end]
+        is_lock = end.kind == "lock"
+        held = f", held by {' and '.join(holders)}" if is_lock and holders else ""
+        unsaid = f" ({end.detail})" if is_lock and end.detail and not holders else ""
+        mark = "  <- in a circle" if {edge.start, edge.end} <= cycle else ""
+        at = f", at {start.detail}" if start.kind in ("thread", "task") and start.detail else ""
+        yield f"{start.title} {edge.label} {end.title}{unsaid}{held}{at}{mark}"
+
+
+def _with_queues_as_one(net: _Net, cycle: frozenset[str]) -> _Net:
+    """Draw many who wait for one thing, and hold nothing, as one."""
+    ends = {edge.end for edge in net.edges.values()}
+    queues: dict[str, list[str]] = defaultdict(list)
+    for edge in net.edges.values():
+        if edge.start not in ends and edge.start not in cycle:
+            queues[edge.end].append(edge.start)
+    drawn = _Net(dict(net.nodes), dict(net.edges))
+    for end, queue in queues.items():
+        if len(queue) <= _QUEUE_SHOWN:
+            continue
+        first = net.nodes[queue[0]]
+        for key in queue:
+            drawn.nodes.pop(key, None)
+            drawn.edges = {pair: one for pair, one in drawn.edges.items() if pair[0] != key}
+        kinds = {"process": "processes"}.get(first.kind, f"{first.kind}s")
+        many = drawn.node(f"q{end}", first.kind, f"{len(queue)} {kinds}", first.detail)
+        drawn.edge(many, end, net.edges[(queue[0], end)].label)
+    return drawn
+
+
+def _bounded(net: _Net, cycle: frozenset[str]) -> Graph:
+    used = {key for pair in net.edges for key in pair}
+    keys = sorted((key for key in net.nodes if key in used), key=lambda key: key not in cycle)
+    kept = set(keys[:_MAX_NODES])
+    return Graph(
+        nodes=tuple(node for key, node in net.nodes.items() if key in kept),
+        edges=tuple(edge for edge in net.edges.values() if {edge.start, edge.end} <= kept),
+        cycle=cycle & kept,
+    )

@@ -399,6 +399,11 @@ class NodeUnderTest:
 
         return eventually(begun, timeout, f"{handle.task_id} has started")
 
+    def captures_of(self, pid: int) -> list[int]:
+        """Return the autopsy programs that look at a process."""
+        words = f"capture {pid} "
+        return [one for one in self.processes() if words in _cmdline(one)]
+
     def bundle(self, task_id: str) -> Bundle:
         """Return the one bundle of a task, read back with its checksums verified."""
         (record,) = self.reader.autopsies(task_id)

@@ -20,6 +20,7 @@ from typing import Any
 from supervisor.clock import Clock
 from supervisor.node import process
 from supervisor.node.ear import Ear
+from supervisor.node.lifeline import Keepsakes
 from supervisor.node.port import Captured, Facts
 
 #: Captures at once: they compete for the cores that the healthy tasks need.
@@ -34,7 +35,7 @@ CLOSING_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """Who is examined: pid and start time, and descriptors of its log ring, output and dumps.
+    """Who is examined: pid and start time, and descriptors of its rings, output and dumps.
 
     The descriptors are this capture's own (they outlive the worker's line) and closed at its end.
     """
@@ -42,7 +43,7 @@ class Patient:
     worker_id: str
     pid: int
     born: int
-    kept: tuple[int, int, int]
+    kept: Keepsakes
 
 
 @dataclass(slots=True)
@@ -106,6 +107,13 @@ class Captures:
         """Return the pids of the programs that run now."""
         return {wanted.running.pid for wanted in self._running if wanted.running}
 
+    def close(self) -> None:
+        """End the programs that still examine: after the node nobody would, if they hang."""
+        for wanted in list(self._running):
+            if wanted.running is not None and not wanted.facts_only:
+                process.end_group(wanted.running)
+                self._close(wanted)
+
     def turn(self) -> None:
         """Start what may start, end what is late, answer what is over."""
         now = self._clock.mono()
@@ -149,11 +157,12 @@ class Captures:
         wanted.killed_at = wanted.deadline - (0 if wanted.facts_only else LAST_RESORT_S)
         budget = max(0.2, wanted.killed_at - now - CLOSING_S)
         own = f"/proc/{os.getpid()}/fd"
-        log_ring, output, dump = (f"{own}/{fd}" for fd in wanted.patient.kept)
+        kept = wanted.patient.kept
         command = process.autopsy_command(
             *("capture", str(wanted.patient.pid), "--start-ticks", str(wanted.patient.born)),
             *("--out", str(wanted.out), "--budget", f"{budget:.2f}", "--facts", "-"),
-            *("--log-ring", log_ring, "--output", output, "--dump", dump),
+            *("--log-ring", f"{own}/{kept.logs}", "--stack-ring", f"{own}/{kept.stacks}"),
+            *("--output", f"{own}/{kept.output}", "--dump", f"{own}/{kept.dumps}"),
         )
         facts = wanted.facts.values
         if "output_start" in facts:  # what the worker said for earlier tasks is theirs

@@ -78,7 +78,8 @@ class ProcessPool:
     def expect(self, worker_id: str) -> tuple[wire.WorkerConfig, Lifeline]:
         """Make ready what a worker is born with. Raises: OSError when too little is left for it."""
         process.require_descriptors(len(self._workers))
-        line = Lifeline(self._settings.log_records, self._settings.log_tail_bytes)
+        settings = self._settings
+        line = Lifeline(settings.log_records, settings.log_tail_bytes, settings.stack_window)
         temp_dir = self._temp_root / worker_id
         worker = _Worker(worker_id, self._clock.mono(), line, temp_dir)
         self._workers[worker_id] = worker
@@ -287,4 +288,5 @@ class ProcessPool:
             self.kill_tree(worker_id)
             self.forget(worker_id)
         self._nursery.close()
+        self._captures.close()
         self._tools.wait(2)

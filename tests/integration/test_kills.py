@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -119,7 +118,7 @@ def test_evidence_that_cannot_be_taken_in_time(node: NodeUnderTest) -> None:
     handle = node.submit("nap")
     node.started(handle)
     pid = node.attempts(handle.task_id)[0].pid
-    capture = eventually(lambda: captures_of(node, pid), 5, "a capture runs")
+    capture = eventually(lambda: node.captures_of(pid), 5, "a capture runs")
     os.kill(capture[0], signal.SIGSTOP)
     view = handle.wait(10)
     assert (view.state, view.reason) == (State.TIMEOUT, "timeout")
@@ -132,17 +131,6 @@ def test_evidence_that_cannot_be_taken_in_time(node: NodeUnderTest) -> None:
     assert bundle.sections["facts"]["task_id"] == view.task_id
     assert bundle.sections["facts"]["looks"]
     assert "stacks" not in bundle.sections
-
-
-def captures_of(node: NodeUnderTest, pid: int) -> list[int]:
-    """Return the autopsy programs that look at a process."""
-    words = f"capture\0{pid}\0".encode()
-    found = []
-    for one in node.processes():
-        with contextlib.suppress(OSError):
-            if words in Path(f"/proc/{one}/cmdline").read_bytes():
-                found.append(one)
-    return found
 
 
 def test_memory_limit(node: NodeUnderTest) -> None:

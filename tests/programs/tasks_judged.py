@@ -19,6 +19,11 @@ def says_nothing(ctx, s: float):
     return "was only slow"
 
 
+@app.task(max_retries=0, interrupt=False)
+def hears_nothing(ctx, s: float):
+    time.sleep(s)
+
+
 @app.task(max_retries=0)
 def spins(ctx, path: str):
     """Use a whole core until the file is there, with progress all the time."""

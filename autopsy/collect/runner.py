@@ -24,6 +24,8 @@ from autopsy.collect import (
     stacks,
     tree,
 )
+from autopsy.collect.database import collecting
+from autopsy.collect.database.asking import Asking
 from autopsy.collect.holder import Holders
 from autopsy.collect.patient import Patient
 from autopsy.collect.pyspy import Dumper
@@ -52,7 +54,7 @@ class _Run:
     section: Section | None = None
 
 
-def registry(dumper: Dumper, kept: Kept) -> tuple[Collector, ...]:
+def registry(dumper: Dumper, kept: Kept, asking: Asking | None = None) -> tuple[Collector, ...]:
     """Return every collector, in the order of the report; the first runs alone."""
     holders = Holders()
     return (
@@ -63,6 +65,9 @@ def registry(dumper: Dumper, kept: Kept) -> tuple[Collector, ...]:
         Collector("sockets", connection.collector(holders), 1.0),
         Collector("children", tree.collect, 2.0),
         Collector("locks", filelock.collect, 1.0),
+        Collector(
+            "databases", collecting.collector(holders, asking or Asking()), collecting.TIME_BOX_S
+        ),
         Collector("host", host.collect, 2.0),
         Collector("memory", memory.collect, 1.0),
         Collector("growth", growth.collect, 2.0),

@@ -1,0 +1,1 @@
+"""What the databases know about the patient: PostgreSQL, Redis and SQLite, asked from outside."""

@@ -18,6 +18,7 @@ from autopsy.collect import (
     filelock,
     growth,
     host,
+    interior,
     memory,
     process,
     record,
@@ -56,11 +57,12 @@ class _Run:
 
 def registry(dumper: Dumper, kept: Kept, asking: Asking | None = None) -> tuple[Collector, ...]:
     """Return every collector, in the order of the report; the first runs alone."""
-    holders = Holders()
+    holders, inside = Holders(), interior.Interior()
     return (
         Collector(FIRST_LOOK, process.collect, 1.0),
         Collector("movement", process.collect_movement, 2.0),
         Collector("stacks", stacks.collector(dumper, kept), 5.0),
+        Collector("thread_locks", inside.thread_locks, interior.TIME_BOX_S),
         Collector("fds", descriptor.collector(holders), 1.0),
         Collector("sockets", connection.collector(holders), 1.0),
         Collector("children", tree.collect, 2.0),

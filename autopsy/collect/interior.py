@@ -1,0 +1,53 @@
+"""What a Python process knows of itself, read from its memory: locks, tasks, pools.
+
+Secret: one interpreter is opened for all sections of a capture. Invariant: each section ends by
+its own deadline, inside the time box of the runner.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from autopsy import clock
+from autopsy.collect.patient import Patient
+from autopsy.cpython import lock
+from autopsy.cpython.interpreter import Interpreter, open_interpreter
+from autopsy.cpython.reader import OutOfTime, Unreadable
+from autopsy.section import Payload, Skipped
+
+TIME_BOX_S = 1.0
+# Leaves time for the section to be handed over before its box closes.
+_READING_S = 0.8
+
+
+class Interior:
+    """The inside of one patient."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._opened: Interpreter | None = None
+        self._reason = ""
+
+    def thread_locks(self, patient: Patient) -> Payload:
+        """Return who waits for which lock and who holds it."""
+        return self._read(patient, lock.collect)
+
+    def _read(self, patient: Patient, collect: Callable[[Interpreter], Payload]) -> Payload:
+        try:
+            return collect(self._interpreter(patient.pid))
+        except Unreadable as exc:
+            raise Skipped("it changed too quickly to be read") from exc
+        except OutOfTime as exc:
+            raise Skipped(f"not read in {_READING_S} s") from exc
+
+    def _interpreter(self, pid: int) -> Interpreter:
+        with self._guard:
+            if self._opened is None and not self._reason:
+                try:
+                    self._opened = open_interpreter(pid, clock.mono() + _READING_S)
+                except Skipped as exc:
+                    self._reason = str(exc)
+            if self._opened is None:
+                raise Skipped(self._reason)
+            return self._opened

@@ -1,0 +1,103 @@
+"""Names for objects that have none: what the program calls a lock.
+
+Secret: where a name is looked for and which of several is the best: a module's variable, then an
+attribute of an object, then an element of a container, then whatever a function calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from autopsy.cpython import layout as at
+from autopsy.cpython.frame import Frame
+from autopsy.cpython.objects import Objects
+from autopsy.cpython.reader import Unreadable
+from autopsy.source import is_own
+
+_GLOBAL, _ATTRIBUTE, _ELEMENT, _LOCAL, _INNER = range(5)
+_MAX_ELEMENTS = 1000
+_MAX_FRAMES = 2000
+_PLAIN = at.FLAG_LONG | at.FLAG_TEXT | at.FLAG_BYTES | at.FLAG_TYPE
+_CONTAINERS = at.FLAG_LIST | at.FLAG_TUPLE | at.FLAG_DICT
+# Their attributes are not names that the program gave.
+_INNER_TYPES = ("threading.", "queue.", "asyncio.", "multiprocessing.", "concurrent.", "logging.")
+_SKIPPED = ("builtins.function", "builtins.module", "builtins.code", "builtins.NoneType")
+
+
+class Names:
+    """Names of wanted addresses, gathered from the variables that some calls can see."""
+
+    def __init__(self, objects: Objects, wanted: set[int]) -> None:
+        self._objects = objects
+        self._wanted = wanted
+        self._best: dict[int, tuple[int, str]] = {}
+        self._seen: set[int] = set()
+
+    def of(self, address: int) -> str:
+        """Return the best name found; empty when there is none."""
+        return self._best.get(address, (0, ""))[1]
+
+    def gather(self, calls: Iterable[Frame]) -> None:
+        """Look through the variables of these calls and of their modules."""
+        if not self._wanted:
+            return
+        for number, frame in enumerate(calls):
+            if number >= _MAX_FRAMES:
+                break
+            try:
+                self._look(frame.locals(), _LOCAL)
+                if is_own(frame.code.file):
+                    self._look_in_module(frame.globals)
+            except Unreadable:
+                continue
+
+    def _look_in_module(self, variables: int) -> None:
+        if variables not in self._seen:
+            self._seen.add(variables)
+            self._look(self._objects.named_items(variables), _GLOBAL)
+
+    def _look(self, variables: dict[str, int], rank: int) -> None:
+        for name, address in variables.items():
+            self._offer(address, rank, name)
+            if address in self._seen:
+                continue
+            self._seen.add(address)
+            try:
+                for inner, inner_rank, inner_name in self._inside(address, name):
+                    self._offer(inner, inner_rank, inner_name)
+            except Unreadable:
+                continue
+
+    def _inside(self, address: int, name: str) -> Iterator[tuple[int, int, str]]:
+        """Yield what an object holds, each with the rank and the name that it gives."""
+        objects = self._objects
+        kind = objects.type_of(address)
+        if kind.flags & _PLAIN or kind.name in _SKIPPED:
+            return
+        if kind.flags & at.FLAG_DICT:
+            for key, value in objects.items(address, _MAX_ELEMENTS):
+                if value in self._wanted:
+                    yield value, _ELEMENT, f"{name}[{self._key(key)}]"
+        elif kind.flags & _CONTAINERS:
+            for index, value in enumerate(objects.elements(address, _MAX_ELEMENTS)):
+                yield value, _ELEMENT, f"{name}[{index}]"
+        else:
+            rank = _INNER if kind.name.startswith(_INNER_TYPES) else _ATTRIBUTE
+            for attribute, value in objects.attributes(address).items():
+                yield value, rank, f"{kind.short_name}.{attribute}"
+
+    def _key(self, address: int) -> str:
+        try:
+            return repr(self._objects.text(address, 40))
+        except Unreadable:
+            pass
+        try:
+            return str(self._objects.integer(address))
+        except Unreadable:
+            return "…"
+
+    def _offer(self, address: int, rank: int, name: str) -> None:
+        if address in self._wanted:
+            known = self._best.get(address)
+            if known is None or rank < known[0]:
+                self._best[address] = rank, name

@@ -24,8 +24,6 @@ from score.program import Program
 FUSE = Path(__file__).parents[1] / "programs" / "stuck" / "_fuse.py"
 READY_S = 40.0
 GONE_S = 10.0
-#: How long a program that ends by itself is given where it takes that as an argument.
-EXIT_AFTER_S = 0.3
 
 
 class NotStuck(Exception):
@@ -45,24 +43,40 @@ class Patient:
 
 
 @contextmanager
-def stuck(program: Program, environment: Mapping[str, str]) -> Iterator[Patient]:
-    """Have the program stuck for the time of the block. Raises NotStuck, CannotRun."""
+def stuck(
+    program: Program, environment: Mapping[str, str], ends_after_s: float
+) -> Iterator[Patient]:
+    """Have the program stuck for the time of the block.
+
+    `ends_after_s` is for programs that end by themselves, where they take that as an argument.
+    Raises NotStuck, CannotRun.
+    """
     mark = uuid.uuid4().hex
     with tempfile.TemporaryDirectory(prefix="stuck-") as directory:
         place = Path(directory)
-        first = _start(program, place, {**environment, "STUCK_MARK": mark})
-        group: Path | None = None
+        words = _words(program, ends_after_s)
+        first = _start(program, words, place, {**environment, "STUCK_MARK": mark})
         try:
             pid = _ready(program, first, place)
             time.sleep(program.settle_s)
-            group = _frozen(program, pid)
+            _freeze(program, pid)
             yield Patient(pid, first)
         finally:
-            _end(first, mark, group)
+            _end(first, mark)
+
+
+def _words(program: Program, ends_after_s: float) -> list[str]:
+    """Return what Python is to run; some programs take something from the command line."""
+    own = str(program.path)
+    if "sys.argv" not in program.path.read_text():
+        return [own]
+    if "uninterruptible" in program.expected:
+        return [str(FUSE), own]
+    return [own, str(ends_after_s)] if "none.exited" in program.expected else [own]
 
 
 def _start(
-    program: Program, place: Path, environment: Mapping[str, str]
+    program: Program, words: list[str], place: Path, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     (place / "tmp").mkdir()
     given = {
@@ -71,11 +85,6 @@ def _start(
         "TMPDIR": str(place / "tmp"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    words = [str(program.path)]
-    if "uninterruptible" in program.expected and "sys.argv" in program.path.read_text():
-        words = [str(FUSE), *words]
-    if program.expected == ("none.exited",) and "sys.argv" in program.path.read_text():
-        words = [*words, str(EXIT_AFTER_S)]
     with (place / "errors").open("wb") as errors:
         return subprocess.Popen(
             # Dies with the thread that starts it, whatever becomes of us.
@@ -110,34 +119,36 @@ def _has_ended(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _frozen(program: Program, pid: int) -> Path | None:
+def _freeze(program: Program, pid: int) -> None:
     """Freeze a program that is to be found frozen and does not do that itself."""
-    if "stopped.frozen" not in program.expected or "_freezer" in program.path.read_text():
-        return None
+    if "stopped.frozen" not in program.expected or _freezer.group_of(pid) is not None:
+        return
     try:
-        return _freezer.freeze(pid)
+        _freezer.freeze(pid)
     except _freezer.CannotFreeze as exc:
         raise CannotRun(str(exc)) from exc
 
 
-def _end(first: subprocess.Popen[bytes], mark: str, group: Path | None) -> None:
+def _end(first: subprocess.Popen[bytes], mark: str) -> None:
     """Kill everything that bears the mark; the first process is reaped last, it keeps its pid."""
     deadline = time.monotonic() + GONE_S
+    groups: set[Path] = set()
     # Not for its mark: a first process whose main thread has left shows no environment.
     while (alive := {*_marked(mark), *([] if _has_ended(first.pid) else [first.pid])}) and (
         time.monotonic() < deadline
     ):
         for pid in alive:
             _kill(pid)
-        if group is not None and group.exists():
-            _freezer.thaw(group)
+            if (group := _freezer.group_of(pid)) is not None:
+                _freezer.thaw(group)
+                groups.add(group)
         time.sleep(0.02)
     assert first.stdout is not None
     first.stdout.close()
     if alive:
         raise NotStuck(f"processes {sorted(alive)} cannot be ended")
     first.wait()
-    if group is not None:
+    for group in groups:
         _freezer.remove(group)
 
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+SERVERS, PROCESSOR = "servers", "a processor"
 HEALTHY = frozenset({"none.idle", "none.progressing"})
 _FIRST_LINE = re.compile(r"DIAGNOSIS\s+([a-z_.|]+)(.*)", re.DOTALL)
 #: Looked at while they happen: a second later an exit is over, and memory grows no longer.
@@ -20,12 +21,15 @@ SETTLE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that gets stuck, and which diagnoses of it are right."""
+    """A program that gets stuck, and which diagnoses of it are right.
+
+    Two with the same `needs` do not run at the same time.
+    """
 
     path: Path
     expected: tuple[str, ...]
     why: str
-    servers: bool
+    needs: str
 
     @property
     def name(self) -> str:
@@ -56,4 +60,11 @@ def _read(path: Path) -> Program:
         raise ValueError(f"{path}: the docstring does not begin with DIAGNOSIS <code>")
     expected = tuple(found[1].strip("|").split("|"))
     why = " ".join(found[2].split("\n\n")[0].split()).lstrip(": ")
-    return Program(path, expected, why, bool(re.search(r"psycopg|sqlalchemy|redis", text)))
+    return Program(path, expected, why, _needs(expected, text))
+
+
+def _needs(expected: tuple[str, ...], text: str) -> str:
+    """Return what a program wants for itself: the servers, or a processor."""
+    if re.search(r"psycopg|sqlalchemy|redis", text):
+        return SERVERS
+    return PROCESSOR if any(code.startswith("busy.") for code in expected) else ""

@@ -32,6 +32,15 @@ def freeze(pid: int) -> Path:
     return group
 
 
+def group_of(pid: int) -> Path | None:
+    """Return the group that `freeze` has made for this process, None if there is none."""
+    try:
+        group = _parent() / f"stuck-{pid}"
+    except CannotFreeze:
+        return None
+    return group if group.exists() else None
+
+
 def thaw(group: Path) -> None:
     """Let its processes run again (or die, if they have been killed meanwhile)."""
     _set(group, frozen=False)

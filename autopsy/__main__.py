@@ -135,10 +135,13 @@ def _capture(arguments: list[str]) -> int:
     parser.add_argument(
         "--facts-only",
         action="store_true",
-        help="store the facts (and --log-ring, --output if given) and examine nothing",
+        help="store the facts (and the rings and --output if given) and examine nothing",
     )
     parser.add_argument(
         "--log-ring", metavar="PATH", help="read the log ring here, not through the process"
+    )
+    parser.add_argument(
+        "--stack-ring", metavar="PATH", help="read the stack ring here, not through the process"
     )
     parser.add_argument(
         "--output", metavar="PATH", help="read the process's output here, not through the process"
@@ -228,6 +231,7 @@ def _within_budget(
                 getattr(given, "dump", None),
                 getattr(given, "output_start", 0),
                 getattr(given, "begun_at", 0.0),
+                getattr(given, "stack_ring", None),
             ),
         )
     )

@@ -108,9 +108,9 @@ def _examined(order: Order, registry: Registry | None, started_mono: float) -> E
 
 
 def _left_behind(kept: Kept) -> list[Section]:
-    if kept.log_ring is None and kept.output is None:
+    if kept == Kept(output_start=kept.output_start, begun_at=kept.begun_at):
         return []
-    from autopsy.collect.record import kept_sections  # as above: not paid for by facts alone
+    from autopsy.collect.remains import kept_sections  # as above: not paid for by facts alone
 
     return kept_sections(kept)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 LOG_RING = "autopsy-log"
 OUTPUT = "autopsy-out"
 DUMP = "autopsy-dump"
+STACK_RING = "autopsy-stacks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class Kept:
 
     They are read instead of the patient's own descriptors (`/proc/<supervisor>/fd/<n>`): the way to
     the last words of a process that has ended, or that we may not look into. What the patient said
-    for earlier tasks is no evidence of this one: output before `output_start` (bytes) and log
-    records before `begun_at` (Unix seconds) are left out.
+    for earlier tasks is no evidence of this one: output before `output_start` (bytes), log records
+    and samples from before `begun_at` (Unix seconds) are left out.
     """
 
     log_ring: str | None = None
@@ -30,6 +31,7 @@ class Kept:
     dump: str | None = None
     output_start: int = 0
     begun_at: float = 0.0
+    stack_ring: str | None = None
 
 
 def create_appended(name: str) -> int:

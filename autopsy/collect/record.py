@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 
 from autopsy import memfd, redact
 from autopsy.collect import procfs
 from autopsy.collect.descriptor import NO_PERMISSION
 from autopsy.collect.patient import Patient
-from autopsy.errors import RingUnreadable
 from autopsy.memfd import Kept
 from autopsy.ring import LogRecordView, LogRing
-from autopsy.section import Payload, Section, Skipped, Status
+from autopsy.section import Payload, Skipped
 
 LOG_RECORDS = 100
 OUTPUT_TAIL_BYTES = 64 << 10
@@ -74,39 +72,20 @@ def output_in(fd: int, start: int = 0) -> Payload:
         os.close(fd)
 
 
-def kept_sections(kept: Kept) -> list[Section]:
-    """Return what is left of a process that is gone: one section for each path that is given."""
-    found = []
-    readers: tuple[tuple[str, str | None, Callable[[int], Payload]], ...] = (
-        ("logs", kept.log_ring, partial(logs_in, begun_at=kept.begun_at)),
-        ("output", kept.output, partial(output_in, start=kept.output_start)),
-    )
-    for name, path, read in readers:
-        if path is not None:
-            found.append(_kept_section(name, path, read))
-    return found
-
-
-def _kept_section(name: str, path: str, read: Callable[[int], Payload]) -> Section:
-    try:
-        return Section(name, Status.OK, payload=read(_open(path)))
-    except (OSError, RingUnreadable) as exc:
-        return Section(name, Status.ERROR, str(exc))
-
-
 def opened(patient: Patient, name: str, kept_path: str | None) -> int | None:
     """Open shared memory where it is kept, or else where the patient has it; None if nowhere.
 
     Raises Skipped when we may not look.
     """
     if kept_path is not None:
-        return _open(kept_path)
+        return open_kept(kept_path)
     if procfs.is_hidden(patient.pid):
         raise Skipped(NO_PERMISSION)
     return _open_memfd(patient.pid, name)
 
 
-def _open(path: str) -> int:
+def open_kept(path: str) -> int:
+    """Open shared memory that somebody else keeps, for reading."""
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 

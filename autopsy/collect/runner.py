@@ -16,7 +16,7 @@ from autopsy.collect import (
     connection,
     descriptor,
     filelock,
-    growth,
+    history,
     host,
     interior,
     memory,
@@ -72,7 +72,8 @@ def registry(dumper: Dumper, kept: Kept, asking: Asking | None = None) -> tuple[
         ),
         Collector("host", host.collect, 2.0),
         Collector("memory", memory.collect, 1.0),
-        Collector("growth", growth.collect, 2.0),
+        Collector("growth", history.growth_collector(kept), 2.0),
+        Collector("ring", history.ring_collector(kept), 2.0),
         Collector("logs", record.logs_collector(kept), 1.0),
         Collector("output", record.output_collector(kept), 1.0),
     )

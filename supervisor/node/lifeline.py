@@ -1,4 +1,4 @@
-"""One worker's descriptors on the node's side: assignments, control, vital signs, logs, output.
+"""One worker's descriptors on the node's side: assignments, control, vital signs, rings, output.
 
 Secret kept here: which end is whose and when each is closed. The read end of the assignments stays
 open here too, so that what the worker has not read can be taken back even if it is stopped; what it
@@ -13,9 +13,11 @@ import socket
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from autopsy.memfd import DUMP, OUTPUT, create_appended
 from autopsy.ring import create_log_ring
+from autopsy.stackring import create_stack_ring
 from supervisor.node import process
 from supervisor.worker import vitals, wire
 from supervisor.worker.main import Plumbing
@@ -28,10 +30,19 @@ FATAL_DUMP_BYTES = 64 * 1024
 _FATAL = "Fatal Python error: "
 
 
+class Keepsakes(NamedTuple):
+    """Descriptors of a worker's shared memory that outlive its line."""
+
+    logs: int
+    stacks: int
+    output: int
+    dumps: int
+
+
 class Lifeline:
     """The node's half of what ties it to a worker."""
 
-    def __init__(self, log_records: int, tail_bytes: int) -> None:
+    def __init__(self, log_records: int, tail_bytes: int, stack_window_s: float = 300) -> None:
         self._tail_bytes = tail_bytes
         self._assign, self._assign_theirs = process.assignment_pair()
         self.control, self._control_theirs = socket.socketpair()
@@ -39,6 +50,7 @@ class Lifeline:
         self._vitals_fd = vitals.create()
         self.vitals = Vitals(self._vitals_fd)
         self._log_fd = create_log_ring(log_records)
+        self._stack_fd = create_stack_ring(stack_window_s)
         self._dump_fd = create_appended(DUMP)
         self._output_fd = create_appended(OUTPUT)
         self._stream: wire.Stream[wire.FromWorker] = wire.Stream(wire.FromWorker)
@@ -53,6 +65,7 @@ class Lifeline:
             control=self._control_theirs.fileno(),
             vitals=self._vitals_fd,
             logs=self._log_fd,
+            stacks=self._stack_fd,
             output=self._output_fd,
             dumps=self._dump_fd,
         )
@@ -62,9 +75,12 @@ class Lifeline:
         self._control_theirs.close()
         os.close(self._vitals_fd)
 
-    def keep(self) -> tuple[int, int, int]:
-        """Return descriptors of log ring, output and dumps that outlive this line: to be closed."""
-        return os.dup(self._log_fd), os.dup(self._output_fd), os.dup(self._dump_fd)
+    def keep(self) -> Keepsakes:
+        """Return descriptors that outlive this line: to be closed."""
+        return Keepsakes(*map(os.dup, self._memory()))
+
+    def _memory(self) -> Keepsakes:
+        return Keepsakes(self._log_fd, self._stack_fd, self._output_fd, self._dump_fd)
 
     def close(self) -> None:
         """Close everything on our side."""
@@ -72,7 +88,7 @@ class Lifeline:
         self._assign_theirs.close()
         self.control.close()
         self.vitals.close()
-        for fd in (self._log_fd, self._dump_fd, self._output_fd):
+        for fd in self._memory():
             os.close(fd)
 
     def assign(self, message: wire.Assignment) -> bool:

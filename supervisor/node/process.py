@@ -31,7 +31,7 @@ from supervisor.worker.zygote import DESCRIPTOR_LIMIT, PR_SET_CHILD_SUBREAPER, p
 
 NODE_MARKER = "SUPERVISOR_NODE"
 #: What one more worker takes, and what is kept free for the store, /proc, evidence and endpoint.
-WORKER_DESCRIPTORS, RESERVED_DESCRIPTORS, PLENTY_DESCRIPTORS = 8, 24, 128
+WORKER_DESCRIPTORS, RESERVED_DESCRIPTORS, PLENTY_DESCRIPTORS = 9, 24, 128
 _SO_SNDBUFFORCE = 32  # socket(7); needs CAP_NET_ADMIN, the plain option is the fallback
 ASSIGNMENT_BUFFER_BYTES = 1024 * 1024
 _FALLOC_PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, fallocate(2)

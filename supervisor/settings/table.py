@@ -321,6 +321,14 @@ class Settings:
         default=100,
         metadata=_of(kind.whole(1, 10_000), "Newest log records of an attempt that are kept."),
     )
+    stack_window: float = field(
+        default=300,
+        metadata=_of(
+            kind.seconds(0, 3600),
+            "The stacks of a running attempt, taken once a second, are kept for this long; "
+            "0 takes none. Busy programs may fill the memory for them sooner.",
+        ),
+    )
     log_tail_bytes: int = field(
         default=64 * 2**10,
         metadata=_of(

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from autopsy import agent
+from autopsy.sampler import Sampler
 from autopsy.signals import INTERRUPT
 from supervisor.clock import mono_ns
 from supervisor.errors import (
@@ -83,6 +84,7 @@ class Plumbing(NamedTuple):
     control: int
     vitals: int
     logs: int
+    stacks: int
     output: int
     dumps: int
 
@@ -99,6 +101,7 @@ class Worker:
         self._control = socket.socket(fileno=plumbing.control)
         self.vitals = Vitals(plumbing.vitals)
         os.close(plumbing.vitals)
+        self._sampler = Sampler(plumbing.stacks)
         self.temp_dir = Path(config.temp_dir)
         self._decoder = wire.assignments
         self._say_lock = threading.Lock()
@@ -366,6 +369,8 @@ class Worker:
             wait_s = min(self._config.beat_period_s, INTERRUPT_AGAIN_S if pressing else 3600)
             heard = poll.poll(wait_s * 1000)
             self.vitals.beat()
+            if self._seq:  # an idle worker has nothing to tell
+                self._sampler.turn(self._seq)
             if heard:
                 data = self._control.recv(wire.READ_BYTES)
                 if not data:

@@ -147,7 +147,7 @@ class WorkerConfig(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Birth(Message, frozen=True):
-    """Fork a worker; four descriptors come with it: assignments, control, vitals+logs, output."""
+    """Fork a worker; the descriptors of its `Plumbing` come with it."""
 
     config: WorkerConfig
 

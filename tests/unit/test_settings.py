@@ -80,7 +80,7 @@ class TestTable:
             "drain_budget": 1, "checkpoint_budget": 30, "release_budget": 15, "exit_budget": 10,
             "lease": 90, "sweep_interval": 15, "requeue_safety": 30, "retry_base": 10,
             "retry_max": 3600, "max_retries": 3, "autopsy_budget": 10, "log_records": 100,
-            "log_tail_bytes": 65536, "metrics_listen": "127.0.0.1:9464",
+            "log_tail_bytes": 65536, "stack_window": 300, "metrics_listen": "127.0.0.1:9464",
             "max_crashes": 3, "recycle_after_tasks": 10000, "recycle_growth_bytes": 256 * 2**20,
             "recycle_growth_fds": 200, "recycle_growth_threads": 50,
             "restart_intensity": Intensity(5, 60), "spawn": "zygote", "queues": (),

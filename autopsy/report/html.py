@@ -90,7 +90,7 @@ def _blocks(blocks: Sequence[Block]) -> Iterator[Markup]:
     for block in blocks:
         if isinstance(block, Stack):
             stacks += 1
-            yield _stack(block, is_open=stacks <= _OPEN_STACKS)
+            yield _stack(block, is_open=stacks <= _OPEN_STACKS and not block.page_only)
         elif isinstance(block, Lines):
             yield _lines(block)
         elif isinstance(block, Table):
@@ -168,7 +168,8 @@ def _drawing(block: Drawing) -> Markup:
     words = element("ul", *(element("li", line) for line in block.words), class_="words")
     picture = block.picture
     if isinstance(picture, Graph):
-        return joined(element("div", svg.graph(picture), class_="scroll", tabindex="0"), words)
+        drawn = element("div", svg.graph(picture), class_="scroll", tabindex="0")
+        return element("div", drawn, words, class_="beside")
     if isinstance(picture, Chart):
         return joined(words, element("div", svg.chart(picture), class_="fit"))
     return joined(element("div", svg.strips(picture), class_="fit"), _legend(picture), words)

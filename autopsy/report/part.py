@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines as they are; `code` says that a program wrote them, `short` how many text shows."""
+    """Lines as they are; `code` says that a program wrote them."""
 
     lines: tuple[str, ...]
     code: bool = False
@@ -40,11 +40,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A stack, innermost call first, under the threads or tasks that have it."""
+    """A stack, innermost call first, under the threads or tasks that have it.
+
+    One that `page_only` shows is told in words already, or again.
+    """
 
     title: str
     steps: tuple[Step, ...]
     note: str = ""
+    page_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Who waits for what and who has it; `cycle` are the keys that wait for each other."""
+    """Who waits for what and who has it, all joined; `cycle` are keys that wait for each other."""
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]

@@ -171,37 +171,44 @@ def _state(task: Payload) -> str:
 def ring(payload: Payload) -> Part | None:
     """Return what each thread did over the last minutes: a strip each, and the same in words."""
     table = listing(payload.get("stacks"))
-    threads = rows(payload, "threads", "tid", "runs")
     seconds, samples = number(payload.get("seconds")), count(payload.get("samples"))
-    if not threads or not seconds or not samples:
+    threads = [
+        (_thread_label(one), _runs(one, seconds / samples))
+        for one in rows(payload, "threads", "runs")
+        if seconds and samples
+    ]
+    if not threads or seconds is None:
         return None
-    runs = {text(one["tid"]): _runs(one, seconds, samples) for one in threads}
     time_in: Counter[int] = Counter()
-    for found in runs.values():
+    for _, found in threads:
         for run in found:
             time_in[run.stack] += max(1, round((run.since_s - run.until_s) * 1000))
-    order = [index for index, _ in time_in.most_common()]
-    ranks = {index: rank for rank, index in enumerate(order)}
-    ordered = sorted(threads, key=lambda one: (_is_ours(one), -len(runs[text(one["tid"])])))
+    # The stack of a run that is not known any more is -1: always the last in order.
+    order = [index for index, _ in time_in.most_common() if index >= 0]
+    ranks = {index: rank for rank, index in enumerate(order)} | {-1: len(order) + _LEGEND}
+    threads.sort(key=lambda one: (one[0].startswith(_OURS), -len(one[1])))
     strips = tuple(
-        (
-            f"{text(one.get('name'), 'thread')} ({one['tid']})",
-            tuple(Run(r.since_s, r.until_s, ranks[r.stack]) for r in runs[text(one["tid"])]),
-        )
-        for one in ordered[:_STRIPS]
+        (label, tuple(Run(run.since_s, run.until_s, ranks[run.stack]) for run in found))
+        for label, found in threads[:_STRIPS]
     )
+    longest = max((run.since_s for _, found in threads for run in found), default=0.0)
     names = tuple(_innermost(table, index) for index in order[:_LEGEND])
     gaps = tuple(
         Run(abs(gap[0]), max(0.0, abs(gap[0]) - gap[1]), 0)
         for gap in listing(payload.get("gaps"))
-        if isinstance(gap, list) and len(gap) == 2
+        if isinstance(gap, list) and len(gap) == 2 and None not in map(number, gap)
     )
     said = tuple(_in_words(label, found, table, order) for label, found in strips)
-    blocks: list[Block] = [Drawing(Strips(seconds, strips, names, gaps), said)]
-    if len(ordered) > _STRIPS:
-        blocks.append(Lines((f"{len(ordered) - _STRIPS} more threads are in the section ring",)))
+    span_s = max(seconds, longest, 1.0)
+    blocks: list[Block] = [Drawing(Strips(span_s, strips, names, gaps), said)]
+    if len(threads) > _STRIPS:
+        blocks.append(Lines((f"{len(threads) - _STRIPS} more threads are in the section ring",)))
     blocks += [
-        Stack(f"{rank + 1}. in it for {span(time_in[index] / 1000)} in all", _steps(table[index]))
+        Stack(
+            f"{rank + 1}. for {span(time_in[index] / 1000)} in all, all threads together",
+            _steps(table[index]),
+            page_only=True,
+        )
         for rank, index in enumerate(order[:_LEGEND])
         if isinstance(index, int) and 0 <= index < len(table)
     ]
@@ -209,18 +216,25 @@ def ring(payload: Payload) -> Part | None:
     return Part("ring", title, tuple(blocks), folded=False)
 
 
-def _runs(thread: Payload, seconds: float, samples: int) -> list[Run]:
-    """A run lasts until the next begins, or as many samples as it has."""
+def _thread_label(thread: Payload) -> str:
+    return f"{text(thread.get('name'), 'thread')} ({text(thread.get('tid'), '?')})"
+
+
+def _runs(thread: Payload, every_s: float) -> list[Run]:
+    """A run lasts until the next begins, but no longer than it has samples."""
     found = [
         run
         for run in listing(thread["runs"])
-        if isinstance(run, list) and len(run) == 3 and isinstance(run[1], int)
+        if isinstance(run, list) and len(run) == 3 and number(run[0]) is not None
     ]
-    every_s = seconds / samples
     begins = [abs(run[0]) for run in found]
     ends = [*begins[1:], 0.0]
     return [
-        Run(begin, max(end, begin - run[2] * max(every_s, 1.0), 0.0), run[1])
+        Run(
+            begin,
+            max(end, begin - (count(run[2]) + 0.5) * every_s, 0.0),
+            run[1] if isinstance(run[1], int) else -1,
+        )
         for run, begin, end in zip(found, begins, ends, strict=True)
     ]
 
@@ -239,7 +253,8 @@ def _in_words(label: str, runs: Sequence[Run], table: Sequence[object], order: l
     spent: dict[int, float] = defaultdict(float)
     for run in runs:
         spent[run.stack] += run.since_s - run.until_s
-    where = _innermost(table, order[last.stack])
+    known = last.stack < len(order)
+    where = _innermost(table, order[last.stack]) if known else "another stack"
     if len(spent) == 1:
         return f"{label}: in one place for {span(last.since_s)}: {where}"
     return f"{label}: {len(runs)} moves; for the last {span(last.since_s)} in {where}"

@@ -53,6 +53,8 @@ def _wish(facts: Payload) -> Iterator[str]:
     wish = mapping(facts.get("stop_wish"))
     if wish:
         yield f"asked to stop: {wish.get('kind')} by {wish.get('by')}: {wish.get('reason')}"
+    if facts.get("remark"):
+        yield f"remark: {facts['remark']}"
 
 
 def _end(facts: Payload) -> Iterator[str]:
@@ -89,7 +91,7 @@ def _look(one: dict[str, Any]) -> tuple[str, ...]:
     return (
         text(one.get("age_s"), "?"),
         text(one.get("proc_state"), "?"),
-        text(one.get("cpu_s"), "?"),
+        f"{cpu:.2f}" if (cpu := number(one.get("cpu_s"))) is not None else "?",
         size(one.get("rss_bytes")),
         text(one.get("beats"), "?"),
         text(one.get("progress_done")) if one.get("progress_changes") else "",

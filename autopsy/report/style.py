@@ -77,8 +77,8 @@ pre{margin:6px 0;padding:8px 10px;background:var(--panel);border-radius:5px;over
  font:12.5px/1.45 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;
  white-space:pre-wrap;overflow-wrap:anywhere}
 .scroll{overflow-x:auto;margin:6px 0}
-table{border-collapse:collapse;font-size:.86rem;min-width:100%}
-th,td{text-align:left;vertical-align:top;padding:3px 12px 3px 0;border-bottom:1px solid var(--rule)}
+table{border-collapse:collapse;font-size:.86rem}
+th,td{text-align:left;vertical-align:top;padding:3px 18px 3px 0;border-bottom:1px solid var(--rule)}
 th{color:var(--dim);font-weight:600;white-space:nowrap}
 td{overflow-wrap:anywhere;font-variant-numeric:tabular-nums;white-space:pre-wrap}
 .n{text-align:right;white-space:nowrap}
@@ -93,6 +93,8 @@ svg{display:block;max-width:none;font:12.5px ui-monospace,"DejaVu Sans Mono",Men
 svg text{fill:var(--ink)}
 svg .small{fill:var(--dim);font-size:11.5px}
 svg .name{font-weight:600}
+svg.narrow{max-width:100%;height:auto}
+.edge text{paint-order:stroke;stroke:var(--paper);stroke-width:4px;stroke-linejoin:round}
 .node rect{fill:var(--panel);stroke:var(--dim)}
 .node.lock rect{fill:var(--paper)}
 .node.hot rect{fill:var(--hotpanel);stroke:var(--hot);stroke-width:2}
@@ -107,6 +109,8 @@ path.arrow.hot{fill:var(--hot)}
 .gap{fill:var(--ink);fill-opacity:.16}
 .axis{stroke:var(--dim)}
 .series{fill:none;stroke:var(--accent);stroke-width:2}
+.beside{display:flex;flex-wrap:wrap;gap:0 24px;align-items:center}
+.beside>.scroll{flex:0 1 auto;max-width:100%}.beside>ul{flex:1 1 320px;min-width:0}
 footer{margin-top:24px;color:var(--dim);font-size:.85rem}
 @media (max-width:560px){main{padding:12px 12px 40px}h1{font-size:1.2rem}
  .cause .sure{display:block;margin:2px 0 0}}

@@ -15,7 +15,8 @@ from autopsy.report.part import Chart, Edge, Graph, Node, Strips
 _Place = tuple[float, float]
 _BOX_W, _BOX_H, _GAP_X, _GAP_Y = 300, 46, 24, 44
 _LANE = 26
-_TITLE, _DETAIL = 40, 46
+_TITLE, _DETAIL = 36, 39
+_NARROW = 460
 _STRIP_W, _STRIP_H, _ROW_H = 680, 16, 40
 _CHART_W, _CHART_H = 680, 120
 #: Colours of stacks in a strip; what is further down the list shares the last.
@@ -46,7 +47,9 @@ def graph(picture: Graph) -> Markup:
     ]
     total = width + (lanes * _LANE + 96 if lanes else 0) + 8
     label = f"{len(picture.nodes)} waiters, locks and holders; the same in words below"
-    return _canvas(total, height, label, _arrows(), *drawn)
+    return _canvas(
+        total, height, label, _arrows(), *drawn, class_="narrow" if total <= _NARROW else "wide"
+    )
 
 
 def _layers(picture: Graph) -> list[list[str]]:
@@ -122,7 +125,7 @@ def _arrows() -> Markup:
         head = element("path", d="M0,0 L8,4 L0,8 z", class_=f"arrow {name}")
         return element(
             "marker", head, id=name, viewBox="0 0 8 8", refX=7, refY=4,
-            markerWidth=8, markerHeight=8, orient="auto",
+            markerWidth=9, markerHeight=9, markerUnits="userSpaceOnUse", orient="auto",
         )  # fmt: skip
 
     return element("defs", marker("end"), marker("hot"))
@@ -217,12 +220,14 @@ def bar(ratio: float) -> Markup:
     )  # fmt: skip
 
 
-def _canvas(width: float, height: float, label: str, *drawn: Markup) -> Markup:
+def _canvas(
+    width: float, height: float, label: str, *drawn: Markup, class_: str | None = None
+) -> Markup:
     return element(
         "svg",
         *drawn,
         viewBox=f"0 0 {width:g} {height:g}", width=f"{width:g}", height=f"{height:g}",
-        role="img", aria_label=label,
+        role="img", aria_label=label, class_=class_,
     )  # fmt: skip
 
 

@@ -59,8 +59,8 @@ def part_lines(part: Part) -> Iterator[str]:
     stacks = 0
     for block in part.blocks:
         if isinstance(block, Stack):
-            stacks += 1
-            if stacks <= _MAX_STACKS:
+            stacks += not block.page_only
+            if stacks <= _MAX_STACKS and not block.page_only:
                 yield from _stack(block)
         elif isinstance(block, Lines):
             yield from _lines(block)

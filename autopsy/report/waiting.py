@@ -17,6 +17,7 @@ from autopsy.section import Payload
 # More than these in a row in front of one lock are drawn as one.
 _QUEUE_SHOWN = 3
 _MAX_NODES = 40
+_MAX_PIECES = 12
 _TOLD = ("lock", "condition", "queue item", "thread to end", "semaphore")
 _WAITS, _HELD, _ENDS, _BLOCKED = "waits for", "held by", "waits for the end of", "blocked by"
 
@@ -48,9 +49,10 @@ def waiting(payloads: Mapping[str, Payload]) -> Part | None:
     if not net.edges:
         return None
     cycle = in_cycles(list(net.edges.values()))
-    said = tuple(_told(net, cycle))
-    graph = _bounded(_with_queues_as_one(net, cycle), cycle)
-    return Part("waits", "Who waits for what", (Drawing(graph, said),))
+    drawn = _with_queues_as_one(net, cycle)
+    pieces = sorted(_pieces(drawn), key=lambda keys: (not keys & cycle, -len(keys)))
+    blocks = tuple(_drawing(drawn, keys, cycle) for keys in pieces[:_MAX_PIECES])
+    return Part("waits", "Who waits for what", blocks)
 
 
 def in_cycles(edges: Sequence[Edge]) -> frozenset[str]:
@@ -74,11 +76,12 @@ def _reached(after: Mapping[str, Sequence[str]], start: str) -> set[str]:
 
 def _threads(net: _Net, payload: Payload) -> None:
     locks = {text(one["id"]): one for one in rows(payload, "locks", "id")}
-    for wait in rows(payload, "waits", "tid"):
-        if wait.get("for") not in _TOLD:
-            continue
+    waits = [one for one in rows(payload, "waits", "tid") if one.get("for") in _TOLD]
+    for wait in waits:  # where it waits says more of a thread than where it took something
         name = f"{text(wait.get('thread'), 'thread')} ({wait['tid']})"
-        waiter = net.node(f"t{wait['tid']}", "thread", name, place(wait.get("at")))
+        net.node(f"t{wait['tid']}", "thread", name, place(wait.get("at")))
+    for wait in waits:
+        waiter = f"t{wait['tid']}"
         if wait.get("joins_tid") is not None:
             joined = f"{text(wait.get('joins'), 'thread')} ({wait['joins_tid']})"
             net.edge(waiter, net.node(f"t{wait['joins_tid']}", "thread", joined), _ENDS)
@@ -175,8 +178,34 @@ def _backend(net: _Net, server: Payload, pid: object, backend: Payload) -> str:
     return net.node(f"b{server.get('server')}/{pid}", "backend", title, detail.strip(": "))
 
 
-def _told(net: _Net, cycle: frozenset[str]) -> Iterator[str]:
-    for edge in list(net.edges.values())[:_MAX_NODES]:
+def _pieces(net: _Net) -> list[frozenset[str]]:
+    """Return the nodes that are joined by edges, each group on its own."""
+    beside: dict[str, list[str]] = defaultdict(list)
+    for start, end in net.edges:
+        beside[start].append(end)
+        beside[end].append(start)
+    found: list[frozenset[str]] = []
+    for key in beside:
+        if not any(key in piece for piece in found):
+            found.append(frozenset(_reached(beside, key)))
+    return found
+
+
+def _drawing(net: _Net, piece: frozenset[str], cycle: frozenset[str]) -> Drawing:
+    keys = sorted((key for key in net.nodes if key in piece), key=lambda key: key not in cycle)
+    kept = set(keys[:_MAX_NODES])
+    graph = Graph(
+        nodes=tuple(node for key, node in net.nodes.items() if key in kept),
+        edges=tuple(edge for edge in net.edges.values() if {edge.start, edge.end} <= kept),
+        cycle=cycle & kept,
+    )
+    words = tuple(_told(net, [one for one in net.edges.values() if one.start in kept], cycle))
+    left = (f"{len(keys) - len(kept)} more are not shown",) if len(keys) > len(kept) else ()
+    return Drawing(graph, (*words, *left))
+
+
+def _told(net: _Net, edges: Sequence[Edge], cycle: frozenset[str]) -> Iterator[str]:
+    for edge in edges:
         if edge.label == _HELD:
             continue
         start, end = net.nodes[edge.start], net.nodes[edge.end]
@@ -184,7 +213,7 @@ def _told(net: _Net, cycle: frozenset[str]) -> Iterator[str]:
         is_lock = end.kind == "lock"
         held = f", held by {' and '.join(holders)}" if is_lock and holders else ""
         unsaid = f" ({end.detail})" if is_lock and end.detail and not holders else ""
-        mark = "  <- in a circle" if {edge.start, edge.end} <= cycle else ""
+        mark = " (in a circle)" if {edge.start, edge.end} <= cycle else ""
         at = f", at {start.detail}" if start.kind in ("thread", "task") and start.detail else ""
         yield f"{start.title} {edge.label} {end.title}{unsaid}{held}{at}{mark}"
 
@@ -206,16 +235,6 @@ def _with_queues_as_one(net: _Net, cycle: frozenset[str]) -> _Net:
             drawn.edges = {pair: one for pair, one in drawn.edges.items() if pair[0] != key}
         kinds = {"process": "processes"}.get(first.kind, f"{first.kind}s")
         many = drawn.node(f"q{end}", first.kind, f"{len(queue)} {kinds}", first.detail)
-        drawn.edge(many, end, net.edges[(queue[0], end)].label)
+        label = net.edges[(queue[0], end)].label
+        drawn.edge(many, end, label.replace("waits", "wait"))
     return drawn
-
-
-def _bounded(net: _Net, cycle: frozenset[str]) -> Graph:
-    used = {key for pair in net.edges for key in pair}
-    keys = sorted((key for key in net.nodes if key in used), key=lambda key: key not in cycle)
-    kept = set(keys[:_MAX_NODES])
-    return Graph(
-        nodes=tuple(node for key, node in net.nodes.items() if key in kept),
-        edges=tuple(edge for edge in net.edges.values() if {edge.start, edge.end} <= kept),
-        cycle=cycle & kept,
-    )

@@ -27,9 +27,10 @@ _MAX_CALLS = 1000
 class Thread:
     """A thread the interpreter knows: its ids, its name and its calls, innermost first.
 
-    `python` is its `threading.Thread`, 0 when it has none.
+    `address` is its state in the interpreter, `python` its `threading.Thread`, 0 without one.
     """
 
+    address: int
     tid: int
     ident: int
     name: str
@@ -104,6 +105,7 @@ class Interpreter:
         tid = memory.word(address + at.THREAD_NATIVE)
         python = self.thread_objects.get(ident, 0)
         return Thread(
+            address=address,
             # The one thread that a fork leaves keeps the number of the thread that forked.
             tid=tid if tid in alive else self.pid,
             ident=ident,

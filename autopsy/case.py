@@ -20,6 +20,7 @@ _FUTEX_TIMEOUT = 3  # index of the argument
 # More wake-ups in the window than this are movement, not the trace of our own dump.
 _STILL_SWITCHES = 4
 _HOT_RATIO = 0.6
+_ENOUGH_LOOKS = 10
 _TICKS_PER_S = 100  # USER_HZ: fixed at 100 in what /proc shows on x86-64 and arm64
 _LOOPS = ("_run_once", "run_forever")
 
@@ -47,6 +48,33 @@ class Frame:
         return bool(self.file) and not self.native and is_own(self.file)
 
 
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """Where a thread stood at many moments: `most` of the `looks` on one and the same instruction.
+
+    `lines` are the program's own lines it was seen in, `functions` those of their functions.
+    """
+
+    looks: int = 0
+    instructions: int = 0
+    most: int = 0
+    lines: int = 0
+    functions: int = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether there were enough looks to say anything."""
+        return self.looks >= _ENOUGH_LOOKS
+
+    @property
+    def steady(self) -> float:
+        """The share of the looks that found it on one instruction."""
+        return self.most / self.looks if self.looks else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.most} of {self.looks} looks on one instruction, {self.lines} lines in all"
+
+
 @dataclass(frozen=True)
 class Thread:
     """One living thread: what the kernel and the interpreter said about it, in both looks."""
@@ -69,6 +97,7 @@ class Thread:
     sleep_left_s: float | None
     timeout_left_s: float | None
     run_delay_ratio: float
+    motion: Motion = Motion()
 
     @cached_property
     def running(self) -> bool:
@@ -219,6 +248,20 @@ class Case:
         return {one["tid"]: one for one in self.listed("movement", "threads") if "tid" in one}
 
     @cached_property
+    def _motions(self) -> dict[int, Motion]:
+        return {
+            one["tid"]: Motion(
+                looks=one["looks"],
+                instructions=one["instructions"],
+                most=one["most"],
+                lines=len(one["places"]),
+                functions=len({(place["file"], place["function"]) for place in one["places"]}),
+            )
+            for one in self.listed("motion", "threads")
+            if "looks" in one
+        }
+
+    @cached_property
     def _window_s(self) -> float:
         elapsed = float(self.movement.get("at_ms", 0)) - float(self.process.get("at_ms", 0))
         return max(elapsed / 1000, 0.001)
@@ -290,4 +333,5 @@ class Case:
             sleep_left_s=look.get("sleep_left_s"),
             timeout_left_s=look.get("timeout_left_s"),
             run_delay_ratio=self._waited_for_cpu(look, after),
+            motion=self._motions.get(tid, Motion()),
         )

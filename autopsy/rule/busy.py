@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from autopsy import needs
 from autopsy.case import Case, Frame, Thread
 from autopsy.cause import Code, Diagnosis, hit
 
@@ -14,6 +15,12 @@ _TOTAL_HOT, _SHARE_HOT = 0.7, 0.2
 # In the movement window: a thread that waits for the GIL wakes every 5 ms.
 _GIL_WAITER_SWITCHES = 6
 _RESTLESS_SWITCHES = 25
+# Several threads that switch this often and share the CPU do nothing else.
+_FRANTIC_SWITCHES, _FRANTIC_CPU = 150, 0.3
+# Shares of the looks at one instruction: a loop of Python is never on one of them for so long.
+_MOSTLY_NATIVE, _ALL_NATIVE = 0.85, 0.97
+# Functions of its own in which a thread with one endless loop is seen.
+_FEW = 3
 _C_LIBRARIES = ("libc.", "libc-", "ld-", "[vdso]", "libpthread", "libm.")
 
 
@@ -35,7 +42,9 @@ def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
     where = f"stacks: {one.where}"
     leaf_fixed = bool(one.frames) and one.frames[:1] == one.frames_after[:1]
     native = _native_leaf(case, one)
-    if not one.frames or not one.owns_gil:
+    if one.motion.known and one.owns_gil:
+        yield from _by_motion(one, seen, where)
+    elif not one.frames or not one.owns_gil:
         yield hit(Code.BUSY_PYTHON, 0.3, seen, "stacks: none, so Python and native look alike")
     elif not any(one.owns_gil) and leaf_fixed and one.switches < _GIL_WAITER_SWITCHES:
         yield hit(Code.BUSY_NATIVE, 0.85, seen, f"{where}, without the GIL in both samples")
@@ -56,24 +65,73 @@ def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
         yield hit(Code.BUSY_PYTHON, sure, seen, f"{where}, elsewhere or without the GIL once")
 
 
+def _by_motion(one: Thread, seen: str, where: str) -> Iterator[Diagnosis]:
+    """Python steps from instruction to instruction, native code stays on one."""
+    motion = f"motion: {one.motion}"
+    held = "throughout" if all(one.owns_gil) else "now and then" if any(one.owns_gil) else "never"
+    gil = f"stacks: the GIL held {held}"
+    if one.motion.steady < _MOSTLY_NATIVE:
+        # Many places of its own may well be work that gets on.
+        sure = 0.85 if one.motion.functions <= _FEW else 0.7
+        yield hit(Code.BUSY_PYTHON, sure, seen, motion, where)
+    elif one.motion.steady < _ALL_NATIVE:
+        native = Code.BUSY_NATIVE_GIL if any(one.owns_gil) else Code.BUSY_NATIVE
+        yield hit(native, 0.5, seen, motion, gil, where)
+        yield hit(Code.BUSY_PYTHON, 0.48, seen, motion, where)
+    elif all(one.owns_gil):
+        yield hit(Code.BUSY_NATIVE_GIL, 0.9, seen, motion, gil, where)
+    elif any(one.owns_gil):
+        yield hit(Code.BUSY_NATIVE, 0.55, seen, motion, gil, where)
+        yield hit(Code.BUSY_NATIVE_GIL, 0.5, seen, motion, gil, where)
+    else:
+        yield hit(Code.BUSY_NATIVE, 0.88, seen, motion, gil, where)
+
+
 def livelock(case: Case) -> Iterator[Diagnosis]:
     """Name threads that wake each other at locks all the time."""
     restless = _restless(case)[:4]
     if restless:
         lines = (f"movement: thread {one.tid}, {one.switches} wake-ups" for one in restless)
         where = (f"stacks: {one.where}" for one in restless)
-        yield hit(Code.BUSY_LIVELOCK, 0.5, *lines, *where)
+        frantic = sum(one.cpu_ratio for one in restless) > _FRANTIC_CPU
+        frantic = frantic and all(one.switches > _FRANTIC_SWITCHES for one in restless)
+        yield hit(Code.BUSY_LIVELOCK, 0.78 if frantic else 0.5, *lines, *where)
+
+
+def convoy(case: Case) -> Iterator[Diagnosis]:
+    """Name a lock that many wait for and that still changes hands: slow, and no deadlock."""
+    waiting = [
+        one
+        for one in case.threads
+        if one.parked and one.switches > 0 and needs.kind_of_wait(case, one) == needs.LOCK
+    ]
+    if len(waiting) > 1 and waiting[0] not in _restless(case):
+        lines = (f"movement: {one.called} got its turn {one.switches} times" for one in waiting[:4])
+        yield hit(Code.NONE_PROGRESSING, 0.6, *lines, f"stacks: {waiting[0].where}")
 
 
 def _restless(case: Case) -> list[Thread]:
-    """Threads that keep waking each other at locks; one alone is no such thing."""
+    """Threads that keep waking each other at locks; one alone is no such thing.
+
+    Those of a convoy take turns at one lock, and whoever has it sleeps or works.
+    """
     found = [
         one
         for one in case.threads
         if one.switches > _RESTLESS_SWITCHES
-        and (_at_a_lock(one.frames) or _at_a_lock(one.frames_after))
+        and (_at_a_lock(one.frames) or _at_a_lock(one.frames_after) or _frantic(one))
     ]
-    return found if len(found) > 1 else []
+    return found if len(found) > 1 and not _take_turns(found) else []
+
+
+def _frantic(one: Thread) -> bool:
+    return one.switches > _FRANTIC_SWITCHES and one.motion.lines > 1
+
+
+def _take_turns(found: list[Thread]) -> bool:
+    """Whether they are all at one line: many workers of one kind at one lock."""
+    places = {str(one.own_frame) for one in found}
+    return len(places) == 1 and all(one.switches < _FRANTIC_SWITCHES for one in found)
 
 
 def _at_a_lock(frames: tuple[Frame, ...]) -> bool:

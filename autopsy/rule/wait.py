@@ -21,6 +21,8 @@ _SOCKET_WORDS = (".recv(", ".recv_into(", ".connect(", ".sendall(", ".accept(")
 _PIPE_WRITES = ("pipe_write", "anon_pipe_write")
 # What a side thread waits for says less than what the main thread waits for.
 _SIDE = 0.85
+# A loop that only asks for something uses next to no CPU between two sleeps.
+_WORKS = 0.06
 # Nothing shows that the main thread needs this one: a heartbeat or a listener waits as well.
 _MAY_BE = 0.55
 # Many a main thread sleeps while its threads work: what those wait for comes first.
@@ -182,8 +184,11 @@ def _sleep(one: Thread, seen: str) -> Diagnosis:
     if one.stack_moved:
         note = f"movement, stacks: {one.switches} wake-ups, at another place in the second sample"
         return hit(Code.NONE_PROGRESSING, 0.45, seen, note, where)
+    if one.cpu_ratio > _WORKS or one.motion.functions > 1:
+        note = f"movement, motion: {one.cpu_ratio:.0%} CPU between its sleeps, {one.motion}"
+        return hit(Code.NONE_PROGRESSING, 0.5, seen, note, where)
     if one.switches > 0:
-        return hit(Code.BLOCKED_POLLING, 0.35, seen, f"movement: {one.switches} wake-ups", where)
+        return hit(Code.BLOCKED_POLLING, 0.4, seen, f"movement: {one.switches} wake-ups", where)
     if one.in_event_loop:
         return hit(Code.ASYNCIO_LOOP_BLOCKED, 0.85, seen, "stacks: below the event loop", where)
     if one.sleep_left_s is None:

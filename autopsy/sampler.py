@@ -179,7 +179,9 @@ class Sampler:
 
     def _thread_number(self, ident: int) -> int:
         thread: Any = threading._active.get(ident)  # type: ignore[attr-defined]
-        tid = getattr(thread, "_native_id", None) or 0
+        # A thread that was forked remembers the number it had in the parent.
+        is_main = thread is threading.main_thread()
+        tid = self._pid if is_main else getattr(thread, "_native_id", None) or 0
         number = self._threads.get((ident, tid))
         if number is None:
             name = str(getattr(thread, "_name", ""))

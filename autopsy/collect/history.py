@@ -15,6 +15,7 @@ from autopsy import clock, memfd, stackring
 from autopsy.collect import growth
 from autopsy.collect.patient import Patient
 from autopsy.collect.record import opened
+from autopsy.errors import RingUnreadable
 from autopsy.memfd import Kept
 from autopsy.section import Payload, Skipped
 from autopsy.stackring import Facts
@@ -67,6 +68,27 @@ def growth_collector(kept: Kept) -> Callable[[Patient], Payload]:
         seen = _growth(patient, kept)
         window = growth.collect(patient)
         return {**window, **seen} if seen else window
+
+    return collect
+
+
+def tasks_collector(
+    kept: Kept, inside: Callable[[Patient], Payload]
+) -> Callable[[Patient], Payload]:
+    """Return the collector of the asyncio tasks that asks `inside` first, and else the ring.
+
+    Shapes of the latter: total, tasks (empty), shapes (count and stack), left_out, source ring,
+    at_age_s.
+    """
+
+    def collect(patient: Patient) -> Payload:
+        try:
+            return inside(patient)
+        except Skipped as exc:
+            noted = _noted_tasks(patient, kept)
+            if noted:
+                return noted | {"instead_of": str(exc)}
+            raise
 
     return collect
 
@@ -142,8 +164,27 @@ def as_growth(history: History) -> Payload:
 def _growth(patient: Patient, kept: Kept) -> Payload:
     try:
         return as_growth(read(patient, kept))
-    except Skipped:
+    except (Skipped, RingUnreadable):
         return {}
+
+
+def _noted_tasks(patient: Patient, kept: Kept) -> Payload:
+    try:
+        history = read(patient, kept)
+    except (Skipped, RingUnreadable):
+        return {}
+    now = clock.mono()
+    seen = _tasks(history, now)
+    if seen is None or not seen["total_now"]:
+        return {}
+    return {
+        "source": "ring",
+        "at_age_s": _age(history.moments[-1].facts.mono, now),
+        "total": seen["total_now"],
+        "tasks": [],
+        "left_out": seen["total_now"],
+        "shapes": seen["shapes"],
+    }
 
 
 def _newest_attempt(fillings: list[list[bytes]]) -> History:

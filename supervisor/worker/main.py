@@ -102,6 +102,7 @@ class Worker:
         self.vitals = Vitals(plumbing.vitals)
         os.close(plumbing.vitals)
         self._sampler = Sampler(plumbing.stacks)
+        os.close(plumbing.stacks)
         self.temp_dir = Path(config.temp_dir)
         self._decoder = wire.assignments
         self._say_lock = threading.Lock()

@@ -71,6 +71,7 @@ class Dumper:
         self.path = path or str(Path(sys.executable).parent / "py-spy")
         self._running: set[subprocess.Popen[bytes]] = set()
         self._closed = ""
+        self._hopeless = ""  # why it is not tried again: its next sample would be as late
         self._lock = threading.Lock()  # between a start and the end of everything
 
     def dump(self, patient: Patient, tid: int, limit_s: float, *options: str) -> Dumped:
@@ -79,16 +80,18 @@ class Dumper:
         Options are py-spy's: `--nonblocking`, `--native`; without either the dump blocks.
         """
         blocking = "--nonblocking" not in options
+        if self._hopeless:
+            return Dumped(reason=self._hopeless)
         try:
             returncode, out, err = self._run(
                 ["dump", "--json", *options, "--pid", str(tid)], limit_s
             )
-        except FileNotFoundError:
-            return Dumped(reason=f"py-spy is not installed ({self.path} is not there)")
         except OSError as exc:
-            return Dumped(reason=f"py-spy cannot be started: {exc.strerror}")
+            return Dumped(reason=f"py-spy cannot be started: {self.path}: {exc.strerror}")
         except _NoDump as exc:
             reason = str(exc)
+            # A blocking one is given little time, and may well need more on a busy host.
+            self._hopeless = "" if blocking else reason
         else:
             if returncode == 0:
                 return parse(out)

@@ -2,7 +2,8 @@
 
 Secret: which method suits which scheduler state. Asleep, stopped, frozen or uninterruptible:
 py-spy without ptrace stop, exact because nothing moves. On the CPU: a short blocking dump, because
-reading a moving stack invents frames. Refused: the patient's own faulthandler.
+reading a moving stack invents frames. No py-spy: the interpreter's memory, or the patient's own
+faulthandler; nothing at all: the newest samples of its own ring.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from autopsy import clock
-from autopsy.collect import faultdump, procfs
+from autopsy.collect import faultdump, memorystack, procfs
 from autopsy.collect.patient import DEAD_STATES, STOPPED_STATES, Patient
 from autopsy.collect.process import MOVEMENT_WINDOW_S, is_frozen
 from autopsy.collect.pyspy import Dumped, Dumper, Frame, Thread
@@ -90,11 +91,26 @@ def sample(patient: Patient, dumper: Dumper, kept: Kept) -> Sample:
     dumped = dumper.dump(patient, tid, NONBLOCKING_LIMIT_S, "--nonblocking")
     if dumped.threads:
         return Sample(at_ms, "py-spy --nonblocking", dumped)
-    reasons.append(dumped.reason)
-    if not _is_still(patient, states):
-        dumped = faultdump.dump(patient, kept.dump, clock.mono() + NONBLOCKING_LIMIT_S)
+    return _without_py_spy(patient, states, kept, at_ms, [*reasons, dumped.reason])
+
+
+def _without_py_spy(
+    patient: Patient, states: dict[int, str], kept: Kept, at_ms: float, reasons: list[str]
+) -> Sample:
+    def asked() -> Dumped:
+        if _is_still(patient, states):
+            return Dumped(reason="a stopped process answers no signal")
+        return faultdump.dump(patient, kept.dump, clock.mono() + NONBLOCKING_LIMIT_S)
+
+    def read() -> Dumped:
+        return memorystack.dump(patient)
+
+    ways = [("memory", read), ("faulthandler", asked)]
+    # What moves is read exactly only by itself.
+    for method, dump in reversed(ways) if "R" in states.values() else ways:
+        dumped = dump()
         if dumped.threads:
-            return Sample(at_ms, "faulthandler", Dumped(dumped.threads, reasons[0]))
+            return Sample(at_ms, method, Dumped(dumped.threads, reasons[0]))
         reasons.append(dumped.reason)
     return Sample(at_ms, "none", Dumped(reason="; ".join(dict.fromkeys(reasons))))
 

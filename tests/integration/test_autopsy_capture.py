@@ -49,7 +49,7 @@ def started(
         try:
             assert process.stdout is not None
             assert process.stdout.readline().startswith(b"ready")
-            if name != "stuck_busy.py":
+            if name != "stuck_busy.py" and "busy" not in arguments:
                 wait_until_asleep(process.pid)
             yield process
         finally:
@@ -276,44 +276,46 @@ def fake_py_spy(directory: Path, script: str) -> str:
         ("echo 'Permission denied (os error 13)' >&2; exit 1", "needs SYS_PTRACE"),
         ("echo strange >&2; exit 1", "exit code 1 and said: strange"),
         ("echo junk", "not a dump"),
+        ("printf '[{'", "not a dump"),
         ("exec sleep 100", "did not answer within 1000 ms"),
+        ("trap '' TERM INT; while :; do sleep 0.1; done", "did not answer within 1000 ms"),
+        ("exec head -c 100000000 /dev/zero", "printed more than 32 MiB"),
+        ("exec head -c 100000000 /dev/zero >&2", "printed more than 32 MiB"),
         ("kill -SEGV $$", "ended by signal 11"),
+        (None, "py-spy cannot be started: "),
     ],
 )
-def test_a_py_spy_that_misbehaves_costs_the_stacks_only(
-    tmp_path: Path, script: str, reason: str
+def test_a_py_spy_that_misbehaves_costs_nothing(
+    tmp_path: Path, script: str | None, reason: str
 ) -> None:
+    """The stacks are read from memory then; each sample says why py-spy gave none."""
+    path = "/nonexistent/py-spy" if script is None else fake_py_spy(tmp_path, script)
     with started("stuck_peer.py") as process:
         begun = time.monotonic()
-        line = captured_line(
-            process.pid,
-            tmp_path / "a.zip",
-            "--budget",
-            "5",
-            "--py-spy",
-            fake_py_spy(tmp_path, script),
-        )
+        line = captured_line(process.pid, tmp_path / "a.zip", "--budget", "5", "--py-spy", path)
         assert time.monotonic() - begun < 3
         assert process.poll() is None
-    assert line["status"] == "partial"
+    assert line["status"] == "complete"
     assert line["diagnosis"][0]["code"] == "blocked.external"
     bundle = read_bundle(tmp_path / "a.zip")
-    (stacks,) = [entry for entry in bundle.entries if entry.name == "stacks"]
-    assert stacks.status == "skipped"
-    assert reason in stacks.reason
+    samples = bundle.sections["stacks"]["samples"]
+    assert [sample["method"] for sample in samples] == ["memory"] * 2
+    assert all(reason in sample["reason"] for sample in samples)
+    assert [frame["function"] for frame in bundle.sections["stacks"]["stacks"][0]] == ["<module>"]
 
 
-def test_without_py_spy_the_patients_own_faulthandler_gives_the_stacks(
+def test_without_py_spy_a_busy_patients_own_faulthandler_gives_the_stacks(
     shared_memory: tuple[int, int, int],
 ) -> None:
-    arguments = [str(fd) for fd in shared_memory]
+    """What moves is read exactly only by itself."""
+    arguments = [*(str(fd) for fd in shared_memory), "busy"]
     with started("stuck_agent.py", *arguments, pass_fds=shared_memory) as process:
         captured = capture(Order(process.pid, budget_s=5, py_spy="/nonexistent/py-spy"))
         assert process.poll() is None
     (payload,) = [section.payload for section in captured.sections if section.name == "stacks"]
     assert [sample["method"] for sample in payload["samples"]] == ["faulthandler"] * 2
-    assert "not installed" in payload["samples"][0]["reason"]
-    assert "wait_for_nothing" in [frame["function"] for frame in payload["stacks"][0]]
+    assert "py-spy cannot be started" in payload["samples"][0]["reason"]
+    assert "count" in [frame["function"] for frame in payload["stacks"][0]]
 
 
 WITHOUT_PTRACE = ("setpriv", "--inh-caps", "-sys_ptrace", "--bounding-set", "-sys_ptrace")
@@ -346,7 +348,8 @@ def test_without_permission_every_gap_says_why_and_kept_memory_still_speaks(
     bundle = read_bundle(out)
     reasons = {entry.name: entry.reason for entry in bundle.entries if entry.status == "skipped"}
     no_permission = "no permission to see its descriptors: needs SYS_PTRACE"
-    assert reasons == {"fds": no_permission, "sockets": no_permission}
+    assert (reasons["fds"], reasons["sockets"]) == (no_permission, no_permission)
+    assert all("SYS_PTRACE" in reason for reason in reasons.values()), reasons
     assert bundle.heading.status == "partial"
     assert bundle.sections["stacks"]["samples"][0]["method"] == "faulthandler"
     assert "needs SYS_PTRACE" in bundle.sections["stacks"]["samples"][0]["reason"]

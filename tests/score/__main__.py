@@ -18,6 +18,7 @@ from score import table
 from score.run import REPOSITORY, bench_of, score
 from score.verdict import Row, totals
 
+PAGE = REPOSITORY / "docs" / "autopsy-score.md"
 PROGRAMS = Path(__file__).parents[1] / "programs" / "stuck"
 
 
@@ -39,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps({"rows": [asdict(row) for row in rows], "totals": asdict(total)}))
     else:
         print("\n".join(table.summary(rows)))
+    if options.write:
+        PAGE.write_text(table.page(rows, bench.programs))
     return 0 if total.is_good else 1
 
 
@@ -52,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         "--autopsy", type=Path, default=REPOSITORY, help="where the autopsy package to score lies"
     )
     parser.add_argument("--path", type=Path, help="more that the programs may import")
+    parser.add_argument("--write", action="store_true", help="write docs/autopsy-score.md")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

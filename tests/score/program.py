@@ -50,11 +50,11 @@ class Program:
 def programs_of(directory: Path) -> list[Program]:
     """Return the programs of a directory by name. Raises ValueError if one says nothing."""
     paths = sorted(directory.glob("*.py"))
-    return [_read(path) for path in paths if not path.name.startswith("_")]
+    return [program_of(path, path.read_text()) for path in paths if not path.name.startswith("_")]
 
 
-def _read(path: Path) -> Program:
-    text = path.read_text()
+def program_of(path: Path, text: str) -> Program:
+    """Return what the text of a program says. Raises ValueError if it says nothing."""
     found = _FIRST_LINE.match(ast.get_docstring(ast.parse(text)) or "")
     if found is None:
         raise ValueError(f"{path}: the docstring does not begin with DIAGNOSIS <code>")

@@ -2,9 +2,58 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from collections.abc import Sequence
 
-from score.verdict import Row, Totals, Verdict, totals
+from score.program import Program
+from score.verdict import BOUND_RATIO, SURE, Row, Totals, Verdict, totals
+
+_INTRODUCTION = f"""\
+# Score of the autopsy
+
+Written by `make autopsy-score ARGS=--write`. {{count}} small programs, each stuck for one known
+reason ([tests/programs/stuck](../tests/programs/stuck/)), are started at most two at a time, with a
+PostgreSQL and a Redis of their own. A second after a program says that it is stuck,
+`autopsy PID --json` examines it, as a person would: a process of its own, the default budget, no
+agent in the program, no word about what it is.
+
+*First right* means that the first diagnosis is the one that the program's docstring names.
+*Confident wrong* is a wrong first diagnosis with a confidence of {SURE} or more. The command exits
+with 1 below {100 * BOUND_RATIO:.0f} % first right, on any confident wrong answer, and when a
+healthy program (`control_*`) is called anything but `none.*`; the test in CI fails then, too. What
+each code means, [diagnoses](diagnoses.md) say.
+
+## Result
+
+"""
+_NOTES = """
+## How far to trust it
+
+- The rules were written with programs like these at hand, so this shows that what is known is
+  recognised. A cause that nobody has thought of can do no better than `unknown`: look at the
+  confidence and the evidence, which are printed with every answer.
+- The measured time is that of the whole capture; a quarter of a second of it is the wait between
+  two looks at the process. Starting the command adds 0.1 s.
+- Two threads that give way to each other (`livelock_*`) look like a busy loop when both looks meet
+  the same one; on a machine whose processors are all taken a busy program may read as
+  `starved.host`. The bound leaves room for this, no program is left out for it.
+- `--repeat N` examines every program N times, `--only NAME` some, `--dir DIRECTORY` programs of
+  your own: the first line of a docstring is `DIAGNOSIS <code>[|<code>]: why`, and the program
+  writes `READY <pid>` to the file named by the variable `STUCK_READY`. `--bundles DIRECTORY` keeps
+  what was seen.
+
+## What cannot be run everywhere
+
+A program that finds its machine lacking says so; it is listed below the table and not counted.
+
+| programs | need |
+|---|---|
+| `disk_server_dead` | `/dev/fuse`, and the right to mount (root in most containers) |
+| `stopped_frozen` | the right to make a control group, version 1 (freezer) or 2 |
+| `gil_kept_*`, `native_*`, `leak_native_memory`, `vfork_*` | a C compiler |
+| `postgresql_*`, `redis_*` | PostgreSQL and Redis installed; without them there is no score |
+"""
 
 
 def line(row: Row) -> str:
@@ -35,3 +84,48 @@ def sentences(of: Totals) -> list[str]:
         f"capture: p50 {of.p50_ms:.0f} ms, p95 {of.p95_ms:.0f} ms, max {of.max_ms:.0f} ms",
         f"cannot run here: {of.not_run}",
     ]
+
+
+def page(rows: Sequence[Row], programs: Sequence[Program]) -> str:
+    """Return the page of the documentation."""
+    why = {program.name: program.why for program in programs}
+    run = [row for row in rows if row.verdict is not Verdict.NOT_RUN]
+    cells = [
+        (
+            f"`{row.case}`",
+            why[row.case],
+            " or ".join(f"`{code}`" for code in row.expected),
+            f"`{row.first}` {row.confidence:.2f}",
+            str(row.rank or "-"),
+            f"{row.ms:.0f}",
+            row.verdict,
+        )
+        for row in run
+    ]
+    missing = [f"\nNot run: `{r.case}` ({r.evidence[0]})." for r in rows if r not in run]
+    head = (
+        "program",
+        "what is wrong",
+        "right answer",
+        "first answer",
+        "rank of right",
+        "ms",
+        "verdict",
+    )
+    lines = [
+        _INTRODUCTION.format(count=len(why)),
+        f"- machine: {_machine()}\n",
+        *(f"- {sentence}\n" for sentence in sentences(totals(rows))),
+        "\n",
+        *(f"| {' | '.join(line)} |\n" for line in [head, ["---"] * len(head), *cells]),
+        *missing,
+        _NOTES,
+    ]
+    return "".join(lines)
+
+
+def _machine() -> str:
+    return (
+        f"{os.cpu_count()} cores, Linux {platform.release().split('-')[0]},"
+        f" CPython {platform.python_version()}"
+    )

@@ -21,6 +21,8 @@ from autopsy import VERSION
 from autopsy.errors import AlreadyExamined, AutopsyError, UsageError
 
 _DEFAULT_BUDGET_S = 10.0
+# Addresses of databases, one a line; not an option, since anybody may read a command line.
+_DATABASES = "AUTOPSY_DATABASES"
 _OVERVIEW = """\
 usage: autopsy PID [--out FILE] [--json] [--budget S]    examine a running Python process
        autopsy show BUNDLE [--json]                      print the report of a bundle
@@ -125,6 +127,19 @@ def _prune(arguments: list[str]) -> int:
 
 
 def _capture(arguments: list[str]) -> int:
+    given = _capture_parser().parse_args(arguments)
+    facts = _read_facts(given.facts) if given.facts else {}
+    try:
+        captured = _within_budget(given, facts, lambda why: _print(_failure(given.out, why)))
+    except AutopsyError as exc:
+        busy = isinstance(exc, AlreadyExamined)
+        _print(_failure(given.out, exc.message) | ({"status": "busy"} if busy else {}))
+        raise
+    _print(_summary(captured, given.out))
+    return 0
+
+
+def _capture_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="autopsy capture",
         description="Capture for a supervisor: writes a bundle and prints one line of JSON.",
@@ -164,16 +179,12 @@ def _capture(arguments: list[str]) -> int:
         action="store_true",
         help="an examination that lets the process live gives way, instead of refusing this one",
     )
-    given = parser.parse_args(arguments)
-    facts = _read_facts(given.facts) if given.facts else {}
-    try:
-        captured = _within_budget(given, facts, lambda why: _print(_failure(given.out, why)))
-    except AutopsyError as exc:
-        busy = isinstance(exc, AlreadyExamined)
-        _print(_failure(given.out, exc.message) | ({"status": "busy"} if busy else {}))
-        raise
-    _print(_summary(captured, given.out))
-    return 0
+    parser.add_argument(
+        "--end-statements",
+        action="store_true",
+        help="at last, stop the process and end its sessions in PostgreSQL: it must be killed next",
+    )
+    return parser
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -191,6 +202,34 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--py-spy", metavar="PATH", help="the py-spy to use (default: the one beside this Python)"
     )
+    parser.add_argument(
+        "--database",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="an account to ask a PostgreSQL or Redis server with; can be given more than once "
+        f"(default: those in {_DATABASES}, then what the process itself was given)",
+    )
+    parser.add_argument(
+        "--no-databases", action="store_true", help="ask no database server anything"
+    )
+
+
+def _asking(given: argparse.Namespace, facts: dict[str, Any]) -> Any:
+    """Return how databases may be asked. An address is never shown: it may hold a password."""
+    from autopsy.collect.database.asking import Asking
+
+    for number, address in enumerate(given.database, 1):
+        from autopsy.collect.database.address import found_in
+
+        if not found_in(address):
+            raise UsageError(
+                f"--database no. {number} is no address of a PostgreSQL or Redis server",
+                remedy="Write it as postgresql://USER@HOST:PORT/NAME or redis://HOST:PORT.",
+            )
+    addresses = (*given.database, *os.environ.get(_DATABASES, "").splitlines())
+    application = str(facts.get("application") or "")
+    return Asking(not given.no_databases, addresses, application)
 
 
 def _within_budget(
@@ -202,6 +241,7 @@ def _within_budget(
 
     if given.budget <= 0:
         raise UsageError("the budget is not positive", remedy="Give --budget a number of seconds.")
+    asking = _asking(given, facts)
 
     # Whoever takes it speaks: the result and the watchdog never both print.
     the_word = threading.Lock()
@@ -225,6 +265,8 @@ def _within_budget(
             py_spy=given.py_spy,
             facts_only=getattr(given, "facts_only", False),
             before_kill=getattr(given, "before_kill", False),
+            asking=asking,
+            end_statements=getattr(given, "end_statements", False),
             kept=Kept(
                 getattr(given, "log_ring", None),
                 getattr(given, "output", None),
@@ -265,6 +307,12 @@ def _summary(captured: Any, out: Path | None) -> dict[str, Any]:
         "ms": captured.ms,
         "bytes": captured.size_bytes,
         "sections": {section.name: section.status for section in captured.sections},
+        "terminated": [
+            session
+            for section in captured.sections
+            if section.name == "terminated"
+            for session in section.payload.get("postgresql", [])
+        ],
     }
 
 

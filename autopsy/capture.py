@@ -10,16 +10,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autopsy import VERSION, clock, redact, report
 from autopsy.bundle import Heading, write_bundle
+from autopsy.collect.database.asking import Asking
+from autopsy.errors import AutopsyError
 from autopsy.memfd import Kept
 from autopsy.section import Payload, Section, Status
 
 if TYPE_CHECKING:
+    from autopsy.collect.runner import Collector
     from autopsy.examine import Examined, Registry
 
 Render = Callable[[Heading, Sequence[Section]], str]
@@ -37,7 +42,8 @@ class Order:
 
     `out` None writes nothing. `facts` are stored as they are after redaction; `facts["why"]` is
     quoted in the report. `py_spy` None means the one beside this interpreter. `before_kill`: an
-    examination by somebody else gives way, instead of being waited for.
+    examination by somebody else gives way, instead of being waited for. `end_statements`: the
+    process is killed next; it is stopped, and its sessions in PostgreSQL are ended.
     """
 
     pid: int
@@ -49,6 +55,8 @@ class Order:
     facts_only: bool = False
     kept: Kept = field(default_factory=Kept)
     before_kill: bool = False
+    asking: Asking = field(default_factory=Asking)
+    end_statements: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,7 @@ def capture(order: Order, registry: Registry | None = None) -> Captured:
     examined = None if order.facts_only else _examined(order, registry, started)
     remark = {"remark": examined.remark} if examined and examined.remark else {}
     facts = Section("facts", Status.OK, payload={**order.facts, **remark})
-    seen = (facts, *(examined.sections if examined else _left_behind(order.kept)))
+    seen = (facts, *(examined.sections if examined else _without_looking(order, started)))
     heading = _heading(order, examined, seen, _ms_since(started))
     sections = tuple(_redacted(section) for section in seen)
     text = redact.text(_made(report.render_text, heading, sections))
@@ -95,7 +103,7 @@ def _examined(order: Order, registry: Registry | None, started_mono: float) -> E
 
     deadline = started_mono + max(order.budget_s - _WRITING_S, order.budget_s / 2)
     dumper = Dumper(order.py_spy)
-    chosen = registry or runner.registry
+    chosen = registry or partial(runner.registry, asking=order.asking)
     return examine(
         order.pid,
         order.start_ticks,
@@ -104,7 +112,29 @@ def _examined(order: Order, registry: Registry | None, started_mono: float) -> E
         order.kept,
         chosen,
         before_kill=order.before_kill,
+        last=_ending(order),
     )
+
+
+def _ending(order: Order) -> tuple[Collector, ...]:
+    """Return the step that comes after all evidence is taken, if one is ordered."""
+    if not order.end_statements:
+        return ()
+    from autopsy.collect.database import ending
+    from autopsy.collect.runner import Collector
+
+    return (Collector("terminated", ending.collector(order.asking), ending.TIME_BOX_S),)
+
+
+def _without_looking(order: Order, started_mono: float) -> list[Section]:
+    found = _left_behind(order.kept)
+    if order.end_statements:
+        from autopsy.collect import runner  # statements of the dead matter more than the time
+        from autopsy.collect.patient import open_patient
+
+        with suppress(AutopsyError), open_patient(order.pid, order.start_ticks) as patient:
+            found += runner.run(patient, _ending(order), started_mono + order.budget_s / 2)
+    return found
 
 
 def _left_behind(kept: Kept) -> list[Section]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from autopsy import redact
+from autopsy import clock, redact
 from autopsy.cause import Code, Diagnosis, hit
 from autopsy.collect import runner
 from autopsy.collect.patient import open_patient
@@ -17,6 +17,9 @@ from autopsy.diagnose import diagnose, runs_python
 from autopsy.exclusive import Visit, sole_examiner
 from autopsy.memfd import Kept
 from autopsy.section import Section
+
+# For what comes last, when another collector has used up the rest of the budget.
+_LAST_S = 0.8
 
 Registry = Callable[[Dumper, Kept], Sequence[runner.Collector]]
 
@@ -42,9 +45,11 @@ def examine(
     registry: Registry = runner.registry,
     *,
     before_kill: bool = False,
+    last: Sequence[runner.Collector] = (),
 ) -> Examined:
     """Run all collectors of a registry on a process until the deadline, and diagnose.
 
+    `last` come when all others are done, or have left them no more time.
     Raises NoSuchPatient, PatientReplaced, AlreadyExamined.
     """
     with open_patient(pid, start_ticks) as patient:
@@ -52,9 +57,12 @@ def examine(
         gave_way = partial(dumper.stop_all, "it gave way to the examination before a kill")
         with sole_examiner(visit, gave_way) as remark:
             try:
-                sections = runner.run(patient, registry(dumper, kept), deadline_mono)
+                left_s = max(0.0, deadline_mono - clock.mono())
+                kept_back = min(_LAST_S, left_s / 4) if last else 0.0
+                sections = runner.run(patient, registry(dumper, kept), deadline_mono - kept_back)
             finally:
                 dumper.stop_all()
+            sections += runner.run(patient, last, deadline_mono) if last else []
     tools = {"py-spy": dumper.version()}
     found = _diagnosed(sections)
     is_python = runs_python({section.name: section.payload for section in sections})

@@ -10,13 +10,14 @@ import os
 import re
 import threading
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from autopsy import clock
 from autopsy.collect import connection, procfs
 from autopsy.collect.database import credential, postgresql, redis, sqlite
 from autopsy.collect.database.address import POSTGRESQL, Access
 from autopsy.collect.database.asking import Asking
-from autopsy.collect.database.server import Server, servers
+from autopsy.collect.database.server import Server, servers, told_servers
 from autopsy.collect.holder import Holders, named
 from autopsy.collect.patient import Patient
 from autopsy.section import Payload, Skipped
@@ -25,6 +26,8 @@ TIME_BOX_S = 1.5
 # For putting the section together once the slowest server has been given up.
 _REST_S = 0.1
 _TABLE_LIMIT = 8 << 20
+
+T = TypeVar("T")
 
 
 def collector(holders: Holders, asking: Asking) -> Callable[[Patient], Payload]:
@@ -40,6 +43,8 @@ def collector(holders: Holders, asking: Asking) -> Callable[[Patient], Payload]:
         sockets = connection.collector(holders)(patient)["sockets"]
         told, patients = credential.given(asking.addresses), credential.of_patient(patient.pid)
         found = servers(patient.pid, sockets, [*told, *patients])
+        if asking.application:  # the only way to know its sessions behind a pooler
+            found += told_servers(told, found)
         payload: Payload = {
             "postgresql": [],
             "redis": [],
@@ -75,28 +80,7 @@ class Inquiry:
 
     def all_of(self, found: Sequence[Server], deadline_mono: float) -> list[Payload]:
         """Ask every server at once; return an entry for each, in order, by the deadline."""
-        answers: dict[int, Payload] = {}
-
-        def ask(number: int, server: Server) -> None:
-            try:
-                answers[number] = self._asked(server)
-            except Exception as exc:  # a broken answer of one server must not cost the others
-                why = f"the answer was not understood ({type(exc).__name__})"
-                answers[number] = _unanswered(server, postgresql.REFUSED, why)
-
-        threads = [
-            threading.Thread(target=ask, args=one, name="autopsy-database", daemon=True)
-            for one in enumerate(found)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(max(0.0, deadline_mono - clock.mono()))
-        late = f"no answer within {TIME_BOX_S - _REST_S:g} s"
-        return [
-            answers.get(number) or _unanswered(server, postgresql.UNREACHABLE, late)
-            for number, server in enumerate(found)
-        ]
+        return at_once(found, self._asked, _unanswered_late, deadline_mono)
 
     def _asked(self, server: Server) -> Payload:
         if not self._asking.allowed:
@@ -114,6 +98,42 @@ class Inquiry:
         inode = _inode_of(self._pid, client)
         holding = self._holders.of(self._pid, f"socket:[{inode}]") if inode else []
         return named(holding[0][0]) if holding else None
+
+
+def at_once(
+    found: Sequence[Server],
+    ask: Callable[[Server], T],
+    otherwise: Callable[[Server, str], T],
+    deadline_mono: float,
+) -> list[T]:
+    """Call `ask` for every server at the same time; return the answers in order by the deadline."""
+    answers: dict[int, T] = {}
+
+    def run(number: int, server: Server) -> None:
+        try:
+            answers[number] = ask(server)
+        except Exception as exc:  # a broken answer of one server must not cost the others
+            why = f"the answer was not understood ({type(exc).__name__})"
+            answers[number] = otherwise(server, why)
+
+    began = clock.mono()
+    threads = [
+        threading.Thread(target=run, args=one, name="autopsy-database", daemon=True)
+        for one in enumerate(found)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline_mono - clock.mono()))
+    late = f"no answer within {clock.mono() - began:.1f} s"
+    return [
+        answers[number] if number in answers else otherwise(server, late)
+        for number, server in enumerate(found)
+    ]
+
+
+def _unanswered_late(server: Server, why: str) -> Payload:
+    return _unanswered(server, postgresql.UNREACHABLE, why)
 
 
 def out_of_reach(pid: int, server: Server) -> str:

@@ -71,6 +71,8 @@ def _names(access: Access, server: Server) -> bool:
         return path == server.path or (is_directory and not access.host and port == server.port)
     if port != server.port or access.host.startswith(("/", "@")):
         return False
+    if access.host == server.host:
+        return True
     if access.host in ("", "localhost"):
         return is_loopback(server.host)
     return server.host in ({access.host} if is_literal(access.host) else _looked_up(access.host))

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from autopsy.collect.database.address import Access
+from autopsy.collect.database.address import Access, is_literal
 from autopsy.collect.database.credential import located
 from autopsy.collect.database.server import Line, Server
 from autopsy.collect.database.statement import without_literals
@@ -102,7 +102,7 @@ class Wanted:
         """Return the parameters of the question for our sessions."""
         return {
             "clients": [line.client for line in self.lines if line.client],
-            "pids": [line.backend for line in self.lines if line.backend and not line.client],
+            "pids": [line.backend_there for line in self.lines if line.backend],
             "names": [self.application] if self.application else [],
         }
 
@@ -117,6 +117,8 @@ def ask(
     """
     try:
         with connected(server, ways) as connection:
+            if not is_direct(connection, server):
+                wanted = replace(wanted, lines=())
             asked = _Answers(connection, wanted, owner)
             return {"server": server.name, "status": OK, **asked.payload()}
     except NotAnswered as exc:
@@ -125,6 +127,12 @@ def ask(
             "server": server.name, "status": status, "reason": reason, "matched_by": [],
             "backends": [], "left_out": 0,
         }  # fmt: skip
+
+
+def is_direct(connection: psycopg.Connection[tuple[Any, ...]], server: Server) -> bool:
+    """Return whether the server sees the patient's own ends, and no pooler's in their stead."""
+    row = connection.execute("select coalesce(inet_server_port(), 0)").fetchone()
+    return bool(server.path) or row == (server.port,)
 
 
 @contextmanager
@@ -146,7 +154,7 @@ def connected(
             connection.execute(bound)
         yield connection
     except psycopg.Error as exc:
-        raise NotAnswered(REFUSED, f"the question failed: {_in_a_line(exc)}") from exc
+        raise NotAnswered(REFUSED, f"the question failed: {in_a_line(exc)}") from exc
     finally:
         connection.close()
 
@@ -159,7 +167,7 @@ def _opened(server: Server, ways: Sequence[Access]) -> psycopg.Connection[tuple[
         try:
             return psycopg.connect(**_parameters(located(way, server), server))
         except psycopg.Error as exc:
-            text = _in_a_line(exc)
+            text = in_a_line(exc)
             why = (REFUSED if _NOT_LET_IN.search(text) else UNREACHABLE, text)
         if why[0] == UNREACHABLE:
             break
@@ -170,7 +178,7 @@ def _opened(server: Server, ways: Sequence[Access]) -> psycopg.Connection[tuple[
 def _parameters(access: Access, server: Server) -> dict[str, Any]:
     given = {
         "host": access.host,
-        "hostaddr": server.host if not server.path else "",
+        "hostaddr": server.host if is_literal(server.host) else "",
         "user": access.user,
         "password": access.password,
         "dbname": access.database,
@@ -186,8 +194,8 @@ def _parameters(access: Access, server: Server) -> dict[str, Any]:
     }
 
 
-def _in_a_line(exc: Exception) -> str:
-    """The driver's message without the places it has tried; it never has a password in it."""
+def in_a_line(exc: Exception) -> str:
+    """Return the first line of the driver's message; it never has a password in it."""
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
     return (lines[0] if lines else type(exc).__name__)[:300]
 
@@ -205,7 +213,7 @@ class _Answers:
         self._wanted = wanted
         self._owner = owner
         self._by_client = {line.client: line for line in wanted.lines if line.client}
-        self._by_backend = {line.backend: line for line in wanted.lines if line.backend}
+        self._by_backend = {line.backend_there: line for line in wanted.lines if line.backend}
 
     def payload(self) -> Payload:
         """Ask everything."""
@@ -242,12 +250,12 @@ class _Answers:
         owner = None if is_ours or not address else self._owner(client)
         return {
             "pid": pid,
-            "application": _text(application),
+            "application": as_text(application),
             "client": client,
             "client_process": owner,
             "fd": line.fd if line and is_ours else None,
-            "user": _text(user),
-            "database": _text(database),
+            "user": as_text(user),
+            "database": as_text(database),
             "state": state or ("" if query != _HIDDEN else "hidden"),
             "kind": kind,
             "wait_type": wait_type,
@@ -255,7 +263,7 @@ class _Answers:
             "transaction_s": _rounded(transaction_s),
             "state_s": _rounded(state_s),
             "query_s": _rounded(query_s),
-            "query": "" if query == _HIDDEN else without_literals(_text(query)),
+            "query": "" if query == _HIDDEN else without_literals(as_text(query)),
             "ours": is_ours,
             "backend_start": began.isoformat() if began else None,
         }
@@ -277,10 +285,10 @@ class _Answers:
         return [
             {
                 "pid": _PREPARED, "application": "", "client": "", "client_process": None,
-                "fd": None, "user": _text(owner), "database": _text(database),
+                "fd": None, "user": as_text(owner), "database": as_text(database),
                 "state": "prepared transaction", "kind": "", "wait_type": None, "wait": None,
                 "transaction_s": _rounded(age), "state_s": _rounded(age), "query_s": None,
-                "query": f"PREPARE TRANSACTION {_text(name)}", "ours": False,
+                "query": f"PREPARE TRANSACTION {as_text(name)}", "ours": False,
                 "backend_start": None, "depth": depths[_PREPARED], "blocked_by": [], "locks": [],
             }
         ]  # fmt: skip
@@ -336,6 +344,6 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
 
-def _text(value: str | bytes | None) -> str:
-    """A database of no encoding answers in bytes."""
+def as_text(value: str | bytes | None) -> str:
+    """Return what a server said as text: a database of no encoding answers in bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""

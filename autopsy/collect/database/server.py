@@ -44,13 +44,18 @@ _MAX_SERVERS = 6
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One connection: whose it is, its own end as the server sees it, who serves it if here."""
+    """One connection: whose it is, its own end as the server sees it, who serves it if here.
+
+    `client` is empty for a unix-domain socket; `backend_there` is the server process's pid as the
+    server itself knows it.
+    """
 
     pid: int
     fd: int
     inode: int
     client: str
     backend: int | None
+    backend_there: int | None
     title: str
 
 
@@ -92,6 +97,20 @@ def servers(pid: int, sockets: Sequence[Payload], known: Sequence[Access]) -> li
             found.setdefault(key, []).append(_line(pid, entry, process))
     ordered = sorted(found.items(), key=lambda item: -len(item[1]))
     return [_server(kind, peer, lines) for (kind, peer), lines in ordered[:_MAX_SERVERS]]
+
+
+def told_servers(told: Iterable[Access], found: Iterable[Server]) -> list[Server]:
+    """Return the PostgreSQL servers that we were told of and the process is not connected to.
+
+    A pooler or an address translation may stand between: there its sessions have their name.
+    """
+    listed = {
+        one.host: Server(POSTGRESQL, one.host, one.port or PORTS[POSTGRESQL], "", ())
+        for one in told
+        if one.kind == POSTGRESQL and one.host and not one.host.startswith(("/", "@"))
+    }
+    seen = {(one.host, one.port) for one in found}
+    return [one for one in listed.values() if (one.host, one.port) not in seen][:_MAX_SERVERS]
 
 
 def title_of(process: Payload) -> str:
@@ -179,8 +198,15 @@ def _line(pid: int, entry: Payload, process: Payload | None) -> Line:
         int(entry["inode"]),
         _as_client(entry["local"]) if "tcp" in entry["kind"] else "",
         int(served["pid"]) if served else None,
+        _pid_inside(int(served["pid"])) if served else None,
         title_of(served) if served else "",
     )
+
+
+def _pid_inside(pid: int) -> int:
+    """Return the pid of a process in its own pid namespace, as a server in a container has it."""
+    words = (procfs.status(f"/proc/{pid}/status") or {}).get("NSpid", "").split()
+    return int(words[-1]) if words else pid
 
 
 def _as_client(local: str) -> str:

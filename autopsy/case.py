@@ -21,6 +21,8 @@ _FUTEX_TIMEOUT = 3  # index of the argument
 _STILL_SWITCHES = 4
 _HOT_RATIO = 0.6
 _ENOUGH_LOOKS = 10
+# A loop that only asks for something uses next to no CPU and stands in few places.
+_WORKS, _LINES_MANY = 0.02, 3
 _TICKS_PER_S = 100  # USER_HZ: fixed at 100 in what /proc shows on x86-64 and arm64
 _LOOPS = ("_run_once", "run_forever")
 
@@ -112,6 +114,15 @@ class Thread:
     @cached_property
     def stack_moved(self) -> bool:
         return bool(self.frames_after) and self.frames != self.frames_after
+
+    @cached_property
+    def gets_on(self) -> bool:
+        """Seen at work in several places: it rests or waits only between two pieces of work."""
+        works = self.cpu_ratio > _WORKS
+        if self.motion.known:
+            seen = self.motion.functions > 1 or self.motion.lines > 2
+            return (seen and works) or self.motion.lines > _LINES_MANY
+        return self.stack_moved and works
 
     @cached_property
     def parked(self) -> bool:
@@ -236,6 +247,16 @@ class Case:
             for one in self.listed("memory", "shared_mappings")
             if "start" in one
         )
+
+    def pipe_peers(self, target: str) -> list[Payload]:
+        """Return who else has a pipe open: pid, name and end of each."""
+        peers = (self.sections.get("fds") or {}).get("pipe_peers") or {}
+        return [one for one in peers.get(target) or [] if "pid" in one]
+
+    @property
+    def parent(self) -> int:
+        """The pid of the parent; 0 when it is not known."""
+        return int((self.process.get("status") or {}).get("PPid") or 0)
 
     def pipe_child(self, target: str) -> Payload | None:
         """Return a living child that has this pipe open."""

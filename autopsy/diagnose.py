@@ -31,6 +31,7 @@ _PYTHON: tuple[Rule, ...] = (
     loop.loops,
     database.database,
     leak.memory,
+    wait.works,
     wait.waits,
     wait.stack_alone,
 )

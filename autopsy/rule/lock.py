@@ -17,6 +17,7 @@ from autopsy.rule.rest import only_rests
 _WAKING_SIGNALS = (1, 10, 12, 15)
 # The last duties of an interpreter that has nothing else to do any more.
 _LEAVING = ("_shutdown", "_python_exit", "_exit_function", "_run_exitfuncs")
+_FUTURE_WAITS = ("result", "exception", "wait", "as_completed", "result_iterator")
 _MANY = 6
 
 
@@ -167,5 +168,5 @@ def _may_wait_for_a_signal(case: Case, kinds: dict[int, str]) -> bool:
 
 
 def _waits_for_its_own_pool(thread: Thread) -> bool:
-    functions = [frame.function for frame in thread.frames if "concurrent/futures" in frame.file]
-    return "result" in functions and "_worker" in functions
+    functions = {frame.function for frame in thread.frames if "concurrent/futures" in frame.file}
+    return "_worker" in functions and not functions.isdisjoint(_FUTURE_WAITS)

@@ -23,6 +23,9 @@ _PIPE_WRITES = ("pipe_write", "anon_pipe_write")
 _SIDE = 0.85
 # A loop that only asks for something uses next to no CPU between two sleeps.
 _WORKS = 0.06
+# What a thread does between two pieces of work says little.
+_BETWEEN = 0.4
+_RESTING = (Code.NONE_IDLE, Code.NONE_PROGRESSING)
 # Nothing shows that the main thread needs this one: a heartbeat or a listener waits as well.
 _MAY_BE = 0.55
 # Many a main thread sleeps while its threads work: what those wait for comes first.
@@ -43,8 +46,20 @@ def waits(case: Case) -> Iterator[Diagnosis]:
         many = crowds[each.code, one.where]
         crowd = (f"stacks: {many} threads wait there, first {one.name}",) if many > 1 else ()
         limit, relation = _standing(case, one, each)
+        if one.gets_on and each.code not in _RESTING:
+            limit = min(limit, _BETWEEN)
         sure = limit * each.confidence if limit == _SIDE else min(limit, each.confidence)
         yield hit(Code(each.code), sure, *each.evidence, *crowd, *relation)
+
+
+def works(case: Case) -> Iterator[Diagnosis]:
+    """Name threads that are seen at work in several places, now running, now waiting."""
+    for one in case.threads:
+        if one.gets_on and not one.running:
+            seen = f"movement: {one.cpu_ratio:.0%} CPU, {one.switches} wake-ups"
+            yield hit(
+                Code.NONE_PROGRESSING, 0.6, seen, f"motion: {one.motion}", f"stacks: {one.where}"
+            )
 
 
 def stack_alone(case: Case) -> Iterator[Diagnosis]:
@@ -119,7 +134,7 @@ def _one_wait(case: Case, one: Thread) -> Iterator[Diagnosis]:
     elif one.syscall in _SOCKET_CALLS and (fd in case.sockets or target.startswith("socket:")):
         yield from _at_a_socket(case, one, fd, seen)
     elif one.syscall in ("read", "write", "writev") and target.startswith("pipe:"):
-        yield _pipe(case, one, fd, target, seen)
+        yield from _pipe(case, one, fd, target, seen)
     elif one.syscall in POLL_CALLS:
         yield from _poll(case, one, seen)
     elif one.syscall in SLEEP_CALLS or one.syscall == "pause":
@@ -146,16 +161,26 @@ def _at_a_socket(case: Case, one: Thread, fd: int, seen: str) -> Iterator[Diagno
         yield hit(Code.BLOCKED_EXTERNAL, 0.9 if one.still else 0.5, seen, socket, where)
 
 
-def _pipe(case: Case, one: Thread, fd: int, target: str, seen: str) -> Diagnosis:
+def _pipe(case: Case, one: Thread, fd: int, target: str, seen: str) -> Iterator[Diagnosis]:
     where = f"stacks: {one.where}"
     child = case.pipe_child(target)
     if child is not None:
         held = f"children: {target} is also open in child {child['pid']} ({child['name']})"
         held += f", state {child['state']} in {child['wchan']}"
-        return hit(Code.BLOCKED_CHILD_PROCESS, 0.85, seen, *_stuck_writers(case), held, where)
-    if one.syscall != "read" and fd in (1, 2):
-        return hit(Code.BLOCKED_SUPERVISOR_PIPE, 0.85, seen, f"fds: output {target}", where)
-    return hit(Code.BLOCKED_IPC, 0.75, seen, f"fds: {fd} is {target}", where)
+        yield hit(Code.BLOCKED_CHILD_PROCESS, 0.85, seen, *_stuck_writers(case), held, where)
+        return
+    peers = [peer for peer in case.pipe_peers(target) if peer["pid"] != case.pid]
+    named = ", ".join(f"{peer['pid']} ({peer['name']}, {peer['end']})" for peer in peers[:4])
+    line = f"fds: {fd} is {target}, also open in {named or 'no other process'}"
+    if one.syscall == "read":
+        yield hit(Code.BLOCKED_IPC, 0.75, seen, line, where)
+    elif fd in (1, 2) or any(peer["pid"] == case.parent for peer in peers):
+        yield hit(Code.BLOCKED_SUPERVISOR_PIPE, 0.87, seen, line, where)
+    elif not peers:  # nobody else can read it: whoever should drain it is in here or is gone
+        yield hit(Code.BLOCKED_SUPERVISOR_PIPE, 0.6, seen, line, where)
+        yield hit(Code.BLOCKED_IPC, 0.55, seen, line, where)
+    else:
+        yield hit(Code.BLOCKED_IPC, 0.8, seen, line, where)
 
 
 def _poll(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
@@ -184,8 +209,8 @@ def _sleep(one: Thread, seen: str) -> Diagnosis:
     if one.stack_moved:
         note = f"movement, stacks: {one.switches} wake-ups, at another place in the second sample"
         return hit(Code.NONE_PROGRESSING, 0.45, seen, note, where)
-    if one.cpu_ratio > _WORKS or one.motion.functions > 1:
-        note = f"movement, motion: {one.cpu_ratio:.0%} CPU between its sleeps, {one.motion}"
+    if one.cpu_ratio > _WORKS:
+        note = f"movement: {one.cpu_ratio:.0%} CPU between its sleeps"
         return hit(Code.NONE_PROGRESSING, 0.5, seen, note, where)
     if one.switches > 0:
         return hit(Code.BLOCKED_POLLING, 0.4, seen, f"movement: {one.switches} wake-ups", where)

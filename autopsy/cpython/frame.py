@@ -18,6 +18,8 @@ from autopsy.section import Payload
 
 _MAX_SLOTS = 4096
 _MAX_CODE = 1 << 20
+# PUSH_EXC_INFO, WITH_EXCEPT_START: neither has a specialised form.
+_WITH_HANDLER = (35, 49)
 # What a suspended call waits for is asked of the one that it awaits, and so on.
 MAX_AWAITED = 200
 
@@ -39,7 +41,10 @@ class Code:
     exceptions: bytes
     instructions: bytes
     names: tuple[str, ...]
-    _line_cache: dict[int, int] = field(default_factory=dict, repr=False, compare=False)
+    _lines_known: dict[int, int] = field(default_factory=dict, repr=False, compare=False)
+    _blocks_known: dict[int, tuple[Handler, ...]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @cached_property
     def handlers(self) -> list[Handler]:
@@ -47,28 +52,40 @@ class Code:
 
     def line(self, offset: int) -> int:
         """Return the line of an instruction, or the first of the function when it has none."""
-        known = self._line_cache.get(offset)
+        known = self._lines_known.get(offset)
         if known is None:
             known = line_at(self.lines, self.first_line, offset) or self.first_line
-            self._line_cache[offset] = known
+            self._lines_known[offset] = known
         return known
 
-    def opcode(self, offset: int) -> int:
-        """Return the instruction at an offset; -1 outside of the code."""
-        inside = 0 <= offset < len(self.instructions)
-        return self.instructions[offset] if inside else -1
+    def blocks(self, offset: int) -> tuple[Handler, ...]:
+        """Return the handlers of the `with` blocks around an instruction, innermost first."""
+        known = self._blocks_known.get(offset)
+        if known is None:
+            around = guards(self.handlers, offset)
+            known = tuple(one for one in around if self._begins(one.target, _WITH_HANDLER))
+            self._blocks_known[offset] = known
+        return known
+
+    def _begins(self, offset: int, opcodes: tuple[int, ...]) -> bool:
+        found = self.instructions[offset : offset + 2 * len(opcodes) : 2]
+        return tuple(found) == opcodes
 
 
 class Frame:
     """One call: where it stands and what it can see."""
 
-    __slots__ = ("_objects", "address", "code", "offset")
+    __slots__ = ("_objects", "address", "code", "offset", "previous", "top")
 
-    def __init__(self, objects: Objects, address: int, code: Code, offset: int) -> None:
+    def __init__(
+        self, objects: Objects, address: int, code: Code, offset: int, previous: int, top: int
+    ) -> None:
         self._objects = objects
         self.address = address
         self.code = code
         self.offset = offset
+        self.previous = previous
+        self.top = top
 
     @property
     def line(self) -> int:
@@ -110,17 +127,18 @@ class Frame:
 
     def stack(self) -> list[int]:
         """Return the value stack from the bottom; in a running frame with left-overs on top."""
-        memory, base = self._objects.memory, len(self.code.slot_names)
-        top = memory.int32(self.address + at.FRAME_STACKTOP)
-        depth = top - base if top >= base else self.code.stack_size
-        if depth > _MAX_SLOTS:
-            raise Unreadable
+        base, depth = len(self.code.slot_names), self.code.stack_size
+        if base <= self.top <= base + depth:
+            depth = self.top - base
         start = self.address + at.FRAME_SLOTS + 8 * base
-        return list(memory.words(start, depth)) if depth > 0 else []
+        return list(self._objects.memory.words(start, depth)) if depth > 0 else []
 
-    def guards(self) -> list[Handler]:
-        """Return the handlers it stands under, innermost first."""
-        return guards(self.code.handlers, self.offset)
+    def top_value(self) -> int:
+        """Return what lies on top of the stack of a suspended call."""
+        base = len(self.code.slot_names)
+        if not base < self.top <= base + self.code.stack_size:
+            raise Unreadable
+        return self._objects.memory.word(self.address + at.FRAME_SLOTS + 8 * (self.top - 1))
 
     def payload(self, line: int = 0) -> Payload:
         """Return it as the sections write it, at another line if one is given."""
@@ -148,16 +166,17 @@ class Frames:
             # One whose first instruction has not run has no variables yet.
             if frame.offset >= 0:
                 yield frame
-            address = self._memory.word(address + at.FRAME_PREVIOUS)
+            address = frame.previous
 
     def frame(self, address: int) -> Frame:
         """Return the call whose frame lies at an address."""
-        code = self.code(self._memory.word(address + at.FRAME_CODE))
-        instruction = self._memory.word(address + at.FRAME_INSTRUCTION)
-        offset = instruction - code.address - at.CODE_BYTES
+        where, _, previous, instruction, top = self._memory.words(address + at.FRAME_CODE, 5)
+        code = self._codes.get(where) or self.code(where)
+        offset = instruction - where - at.CODE_BYTES
         if not -2 <= offset < len(code.instructions):
             raise Unreadable
-        return Frame(self._objects, address, code, offset)
+        # The four bytes of the top are followed by flags; no top at all reads as a huge one.
+        return Frame(self._objects, address, code, offset, previous, top & 0xFFFFFFFF)
 
     def code(self, address: int) -> Code:
         """Return a code object."""
@@ -172,7 +191,8 @@ class Frames:
         objects, memory = self._objects, self._memory
         size = memory.word(address + at.CODE_SIZE) * 2
         slots = memory.int32(address + at.CODE_SLOTS)
-        if size > _MAX_CODE or not 0 <= slots < _MAX_SLOTS:
+        stack_size = memory.int32(address + at.CODE_STACK)
+        if size > _MAX_CODE or not 0 <= slots < _MAX_SLOTS or not 0 <= stack_size < _MAX_SLOTS:
             raise Unreadable
         return Code(
             address=address,
@@ -183,7 +203,7 @@ class Frames:
             flags=memory.int32(address + at.CODE_FLAGS),
             slot_names=self._texts(address + at.CODE_SLOT_NAMES),
             slot_kinds=objects.binary(memory.word(address + at.CODE_SLOT_KINDS)),
-            stack_size=memory.int32(address + at.CODE_STACK),
+            stack_size=stack_size,
             lines=objects.binary(memory.word(address + at.CODE_LINES)),
             exceptions=objects.binary(memory.word(address + at.CODE_EXCEPTIONS)),
             instructions=memory.read(address + at.CODE_BYTES, size),

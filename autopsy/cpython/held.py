@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autopsy.cpython import layout as at
-from autopsy.cpython.codetable import Handler
-from autopsy.cpython.frame import Code, Frame
+from autopsy.cpython.frame import Frame
 from autopsy.cpython.objects import Objects
 from autopsy.cpython.reader import Unreadable
 
-_PUSH_EXC_INFO, _WITH_EXCEPT_START = 35, 49
-_EXITS = ("__exit__", "__aexit__")
+EXITS = ("__exit__", "__aexit__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +29,16 @@ class Entered:
 
 def entered(objects: Objects, frame: Frame) -> Iterator[Entered]:
     """Yield what the `with` blocks around the current instruction have entered, innermost first."""
-    blocks = [one for one in frame.guards() if _is_with(frame.code, one)]
+    blocks = frame.code.blocks(frame.offset)
     if not blocks:
         return
     stack = frame.stack()
     for block in blocks:
         if not 0 < block.depth <= len(stack):
             continue
-        owner = bound_to(objects, stack[block.depth - 1], *_EXITS)
+        owner = bound_to(objects, stack[block.depth - 1], *EXITS)
         if owner:
             yield Entered(owner, frame, frame.code.line(block.target))
-
-
-def _is_with(code: Code, handler: Handler) -> bool:
-    return (
-        code.opcode(handler.target) == _PUSH_EXC_INFO
-        and code.opcode(handler.target + 2) == _WITH_EXCEPT_START
-    )
 
 
 def bound_to(objects: Objects, address: int, *names: str) -> int:

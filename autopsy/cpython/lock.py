@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from autopsy.collect import procfs
 from autopsy.cpython import layout as at
 from autopsy.cpython.frame import Frame
-from autopsy.cpython.held import Entered, entered
+from autopsy.cpython.held import EXITS, Entered, bound_to, entered
 from autopsy.cpython.interpreter import Interpreter, Thread
 from autopsy.cpython.naming import Names
 from autopsy.cpython.reader import Unreadable
@@ -36,7 +36,10 @@ _WRAPPED = ("_lock", "_semlock", "lock", "mutex", "_cond")
 
 @dataclass(slots=True)
 class Lock:
-    """A lock and who has it; `holder` None with an ident means that its owner is gone."""
+    """A lock and who has it; `holder` None with an ident means that its owner is gone.
+
+    `wrapper` is the object that the program takes instead of it: a condition, a queue's lock.
+    """
 
     address: int
     kind: str
@@ -45,6 +48,7 @@ class Lock:
     ident: int | None = None
     count: int = 0
     where: Entered | None = None
+    wrapper: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +128,10 @@ class _Scan:
         """Return the object whose semaphore is this futex, among what the calls work with."""
         for frame in thread.calls[:_INNER_CALLS]:
             for address in dict.fromkeys((*frame.stack(), *frame.locals().values())):
-                if self.kind(address) and self.memory.word(address + at.LOCK_SEMAPHORE) == futex:
-                    return address
+                # On its entry a block has replaced its lock by the exit function of it.
+                for one in (address, bound_to(self.objects, address, *EXITS)):
+                    if self.kind(one) and self.memory.word(one + at.LOCK_SEMAPHORE) == futex:
+                        return one
         return 0
 
     def kind(self, address: int) -> str:
@@ -148,11 +154,18 @@ class _Scan:
             lock = owner
             self.locks.setdefault(owner, Lock(owner, SEMAPHORE, locked=True))
         elif not purpose or kind == SEMLOCK:
-            purpose, owner, lock = purpose or "lock", owner or address, address
-            self._lock(address)
+            owner = owner or self._wrapper(thread.calls[0]) or address
+            purpose, lock = purpose or "lock", address
+            self._lock(address).wrapper = owner
         target = next((one for one in self.threads if one.python == joins), None) if joins else None
         name = self.interpreter.thread_name(joins)
         return Wait(thread, purpose, lock, owner, timed, target, name)
+
+    def _wrapper(self, frame: Frame) -> int:
+        """Return the lock between processes, or the condition, whose own call takes the lock."""
+        inner = frame.is_in("multiprocessing/synchronize.py", "__enter__", "acquire")
+        inner = inner or frame.is_in("threading.py", "__enter__")
+        return frame.local("self") if inner else 0
 
     # Holders
 
@@ -190,6 +203,7 @@ class _Scan:
             if lock.locked and len({one[0].tid for one in owners}) == 1:
                 lock.holder, lock.where = owners[-1]
                 lock.ident, lock.count = lock.holder.ident, lock.count or len(owners)
+                lock.wrapper = lock.wrapper or lock.where.address
             elif not lock.locked and not any(one.lock == address for one in self.waits):
                 del self.locks[address]
 
@@ -228,8 +242,9 @@ class _Scan:
 
     def names(self) -> Names:
         """Name every lock and every object that is waited for."""
-        wanted = {*self.locks, *(one.owner for one in self.waits)} - {0}
-        names = Names(self.objects, wanted)
+        wanted = {*self.locks, *(one.owner for one in self.waits)}
+        wanted.update(one.wrapper for one in self.locks.values())
+        names = Names(self.objects, wanted - {0})
         interesting = [one.thread for one in self.waits]
         interesting += [one.holder for one in self.locks.values() if one.holder]
         for thread in {one.tid: one for one in interesting}.values():
@@ -242,7 +257,7 @@ class _Scan:
         return {
             "id": hex(lock.address),
             "kind": lock.kind,
-            "name": names.of(lock.address),
+            "name": names.of(lock.address, lock.wrapper),
             "locked": lock.locked,
             "holder_tid": holder.tid if holder else None,
             "holder_ident": lock.ident,
@@ -262,12 +277,20 @@ class _Scan:
             "thread": wait.thread.name,
             "for": wait.purpose,
             "lock": hex(wait.lock) if wait.lock else None,
-            "name": wait.joins_name or names.of(wait.owner),
+            "name": wait.joins_name
+            or names.of(wait.lock, wait.owner)
+            or self._type_name(wait.owner),
             "timed": wait.timed,
             "joins_tid": wait.joins.tid if wait.joins else None,
             "joins": wait.joins_name or None,
             "at": where.payload(),
         }
+
+    def _type_name(self, address: int) -> str:
+        try:
+            return self.objects.type_of(address).short_name if address else ""
+        except Unreadable:
+            return ""
 
     def cycles(self) -> list[list[int]]:
         """Return each circle of threads of which every one waits for the next."""

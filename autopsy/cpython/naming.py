@@ -21,6 +21,8 @@ _PLAIN = at.FLAG_LONG | at.FLAG_TEXT | at.FLAG_BYTES | at.FLAG_TYPE
 _CONTAINERS = at.FLAG_LIST | at.FLAG_TUPLE | at.FLAG_DICT
 # Their attributes are not names that the program gave.
 _INNER_TYPES = ("threading.", "queue.", "asyncio.", "multiprocessing.", "concurrent.", "logging.")
+# What a function calls its object says nothing.
+_UNTOLD = ("self", "cls")
 _SKIPPED = ("builtins.function", "builtins.module", "builtins.code", "builtins.NoneType")
 
 
@@ -31,11 +33,12 @@ class Names:
         self._objects = objects
         self._wanted = wanted
         self._best: dict[int, tuple[int, str]] = {}
-        self._seen: set[int] = set()
+        self._seen: set[tuple[int, int]] = set()
 
-    def of(self, address: int) -> str:
-        """Return the best name found; empty when there is none."""
-        return self._best.get(address, (0, ""))[1]
+    def of(self, *addresses: int) -> str:
+        """Return the best name found of one of these; empty when there is none."""
+        found = [self._best[one] for one in addresses if one in self._best]
+        return min(found, key=lambda one: one[0])[1] if found else ""
 
     def gather(self, calls: Iterable[Frame]) -> None:
         """Look through the variables of these calls and of their modules."""
@@ -52,16 +55,17 @@ class Names:
                 continue
 
     def _look_in_module(self, variables: int) -> None:
-        if variables not in self._seen:
-            self._seen.add(variables)
+        if (variables, _GLOBAL) not in self._seen:
+            self._seen.add((variables, _GLOBAL))
             self._look(self._objects.named_items(variables), _GLOBAL)
 
     def _look(self, variables: dict[str, int], rank: int) -> None:
         for name, address in variables.items():
-            self._offer(address, rank, name)
-            if address in self._seen:
+            if name not in _UNTOLD:
+                self._offer(address, rank, name)
+            if (address, rank) in self._seen:
                 continue
-            self._seen.add(address)
+            self._seen.add((address, rank))
             try:
                 for inner, inner_rank, inner_name in self._inside(address, name):
                     self._offer(inner, inner_rank, inner_name)

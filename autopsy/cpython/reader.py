@@ -47,6 +47,7 @@ class Memory:
         self.close = weakref.finalize(self, os.close, self._fd)
         self._blocks: dict[int, bytes | None] = {}
         self._pages: dict[int, bytes] = {}
+        self._layouts: dict[int, struct.Struct] = {}
 
     def word(self, address: int) -> int:
         """Return the 8 bytes at an address as a number."""
@@ -59,7 +60,13 @@ class Memory:
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
         """Return `count` numbers of 8 bytes each."""
-        return struct.unpack(f"<{count}Q", self.read(address, 8 * count))
+        layout = self._layouts.get(count)
+        if layout is None:
+            layout = self._layouts[count] = struct.Struct(f"<{count}Q")
+        block, offset = self._blocks.get(address >> _BLOCK_BITS), address & _BLOCK - 1
+        if block is None or offset + layout.size > _BLOCK:
+            return layout.unpack(self.read(address, layout.size))
+        return layout.unpack_from(block, offset)
 
     def signed(self, address: int) -> int:
         """Return the 8 bytes at an address as a signed number."""

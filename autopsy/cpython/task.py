@@ -1,0 +1,302 @@
+"""The tasks of asyncio: what each awaits, what it holds, who waits for whom in a circle.
+
+Secret: how the library keeps its tasks, futures and locks. The event loop need not turn: a loop
+that is blocked, deadlocked or stopped is read all the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from autopsy import clock
+from autopsy.cpython import layout as at
+from autopsy.cpython.coroutine import Chain, follow
+from autopsy.cpython.frame import Frame
+from autopsy.cpython.held import entered
+from autopsy.cpython.interpreter import Interpreter
+from autopsy.cpython.naming import Names
+from autopsy.cpython.reader import OutOfTime, Unreadable
+from autopsy.section import Payload, Skipped
+
+TASK, FUTURE, GATHER = "_asyncio.Task", "_asyncio.Future", "asyncio.tasks._GatheringFuture"
+_LOCKS = {
+    "asyncio.locks.Lock": "Lock",
+    "asyncio.locks.Semaphore": "Semaphore",
+    "asyncio.locks.BoundedSemaphore": "BoundedSemaphore",
+    "asyncio.locks.Condition": "Condition",
+}
+_MAX_LISTED, _MAX_SHAPES, _MAX_CYCLES = 200, 20, 50
+_MAX_TASKS = 200_000
+_MAX_FRAMES = 50
+_SHARE = 0.7
+
+# Where the calls of a task stand: the address of each code and the offset in it.
+Shape = tuple[tuple[int, int], ...]
+
+
+@dataclass(slots=True)
+class Task:
+    """A task that is not done; `waiter` is the future it waits for, 0 when it is ready to run."""
+
+    address: int
+    loop: int
+    waiter: int
+    chain: Chain
+    shape: Shape
+    holds: list[tuple[int, str]] = field(default_factory=list)
+    wants: int = 0
+
+
+def collect(interpreter: Interpreter) -> Payload:
+    """Return the `asyncio` section.
+
+    Raises Skipped when asyncio is not loaded or has no tasks.
+    """
+    if "asyncio.tasks" not in interpreter.modules:
+        raise Skipped("asyncio is not loaded in it")
+    found = Tasks(interpreter)
+    if not found.tasks:
+        raise Skipped("asyncio is loaded and has no tasks")
+    return found.payload()
+
+
+class Tasks:
+    """All tasks of a process at one moment."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self.objects = interpreter.objects
+        self.memory = interpreter.memory
+        self.tasks: dict[int, Task] = {}
+        # Some were not read in time.
+        self.unread = 0
+        self._read_all()
+        self.holders = self._holders()
+
+    def _read_all(self) -> None:
+        addresses = list(dict.fromkeys(self._addresses()))
+        # The rest is for what they tell together.
+        until = clock.mono() + _SHARE * (self.memory.deadline_mono - clock.mono())
+        for number, address in enumerate(addresses):
+            if clock.mono() > until:
+                self.unread = len(addresses) - number
+                return
+            try:
+                task = self._read(address)
+            except Unreadable:
+                continue
+            if task is not None:
+                self.tasks[address] = task
+
+    def _addresses(self) -> Iterator[int]:
+        """Yield the tasks that the library keeps in a weak set."""
+        kept = self.interpreter.variables("asyncio.tasks").get("_all_tasks", 0)
+        if not kept:
+            return
+        references = self.objects.attribute(kept, "data")
+        for reference in self.objects.elements(references, _MAX_TASKS):
+            try:
+                address = self.memory.word(reference + at.WEAKREF_OBJECT)
+            except Unreadable:
+                continue
+            if self.objects.is_a(address, TASK):
+                yield address
+
+    def _read(self, address: int) -> Task | None:
+        """Return a task; None when it is done."""
+        if self.memory.int32(address + at.FUTURE_STATE) != at.PENDING:
+            return None
+        waiter, coroutine = self.memory.words(address + at.TASK_WAITER, 2)
+        chain = follow(self.interpreter, coroutine)
+        if not chain.calls:
+            return None
+        shape = tuple((one.code.address, one.offset) for one in chain.calls)
+        task = Task(address, self.memory.word(address + at.FUTURE_LOOP), waiter, chain, shape)
+        innermost = chain.calls[-1]
+        if innermost.is_in("asyncio/locks.py", "acquire"):
+            task.wants = innermost.local("self")
+        task.holds = list(self._held_by(chain))
+        return task
+
+    def _held_by(self, chain: Chain) -> Iterator[tuple[int, str]]:
+        for frame in chain.calls:
+            for block in entered(self.objects, frame):
+                kind = _LOCKS.get(self.objects.type_of(block.address).name)
+                if kind == "Condition":
+                    yield self.objects.attribute(block.address, "_lock"), "Lock"
+                elif kind:
+                    yield block.address, kind
+
+    def _holders(self) -> dict[int, int]:
+        """The lock → the task in whose block it is; not those that several tasks are in."""
+        claims: dict[int, set[int]] = {}
+        for task in self.tasks.values():
+            for lock, _kind in task.holds:
+                claims.setdefault(lock, set()).add(task.address)
+        return {lock: next(iter(tasks)) for lock, tasks in claims.items() if len(tasks) == 1}
+
+    # What waits for what
+
+    def awaited_by(self, task: Task) -> list[int]:
+        """Return the tasks that must all end, or let go, before this one goes on."""
+        found = [self.holders[task.wants]] if task.wants in self.holders else []
+        found += self._tasks_of(task.waiter)
+        innermost = task.chain.calls[-1]
+        if innermost.is_in("asyncio/taskgroups.py", "__aexit__"):
+            group = innermost.local("self")
+            found += self.objects.elements(self.objects.attribute(group, "_tasks"), _MAX_LISTED)
+        elif innermost.is_in("asyncio/tasks.py", "wait_for"):
+            found.append(innermost.local("fut"))
+        return [one for one in found if one in self.tasks]
+
+    def _tasks_of(self, future: int) -> list[int]:
+        try:
+            if future in self.tasks:
+                return [future]
+            if self.objects.is_a(future, GATHER):
+                children = self.objects.attribute(future, "_children")
+                return self.objects.elements(children, _MAX_TASKS)
+        except Unreadable:
+            return []
+        return []
+
+    def cycles(self) -> list[list[int]]:
+        """Return circles of tasks of which each waits for the next."""
+        following: dict[int, list[int]] = {}
+        for address, task in self.tasks.items():
+            try:
+                after = self.awaited_by(task)
+            except Unreadable:
+                continue
+            except OutOfTime:
+                break
+            if after:
+                following[address] = after
+        return circles(following)[:_MAX_CYCLES]
+
+    # The section
+
+    def payload(self) -> Payload:
+        """Return the section, the tasks that tell most first."""
+        cycles = self.cycles()
+        shapes = Counter(task.shape for task in self.tasks.values())
+        listed = self._chosen({address for cycle in cycles for address in cycle})
+        names = self._names(listed)
+        examples = {task.shape: task for task in self.tasks.values()}
+        total = len(self.tasks) + self.unread
+        return {
+            "total": total,
+            "loops": len({task.loop for task in self.tasks.values()}),
+            "tasks": [self._entry(task, names) for task in listed],
+            "left_out": total - len(listed),
+            "shapes": [
+                {"count": count, "stack": _stack(examples[shape].chain.calls)}
+                for shape, count in shapes.most_common(_MAX_SHAPES)
+            ],
+            "cycles": [[hex(address) for address in cycle] for cycle in cycles],
+        }
+
+    def _chosen(self, first: set[int]) -> list[Task]:
+        """Those in circles, then one of every shape, then the others as they come."""
+        seen: set[Shape] = set()
+        order: list[tuple[int, Task]] = []
+        for task in self.tasks.values():
+            shape = task.shape
+            rank = 0 if task.address in first else 2 if shape in seen else 1
+            seen.add(shape)
+            order.append((rank, task))
+        order.sort(key=lambda one: one[0])
+        return [task for _, task in order[:_MAX_LISTED]]
+
+    def _names(self, listed: list[Task]) -> Names:
+        wanted = {task.wants for task in listed} | {
+            lock for task in listed for lock, _ in task.holds
+        }
+        names = Names(self.objects, wanted - {0})
+        names.gather(frame for task in listed for frame in task.chain.calls)
+        for thread in self.interpreter.threads:
+            names.gather(thread.calls)
+        return names
+
+    def _entry(self, task: Task, names: Names) -> Payload:
+        return {
+            "id": hex(task.address),
+            "name": self.name(task.address),
+            "stack": _stack(task.chain.calls),
+            "awaits": self._awaits(task),
+            "awaits_task": hex(task.waiter) if task.waiter in self.tasks else None,
+            "waits_lock": hex(task.wants) if task.wants else None,
+            "waits_name": names.of(task.wants),
+            "holds": [
+                {"id": hex(lock), "kind": kind, "name": names.of(lock)} for lock, kind in task.holds
+            ],
+            "state": self._state(task),
+        }
+
+    def name(self, address: int) -> str:
+        """Return the name of a task."""
+        try:
+            return self.objects.text_or(self.memory.word(address + at.TASK_NAME))
+        except Unreadable:
+            return ""
+
+    def _state(self, task: Task) -> str:
+        if task.chain.running:
+            return "running"
+        return "ready" if not task.waiter or self.is_done(task.waiter) else "pending"
+
+    def is_done(self, future: int) -> bool:
+        """Return whether a future has its result, so that who waits for it is about to run."""
+        try:
+            if not self.objects.is_a(future, FUTURE, TASK):
+                return False
+            return self.memory.int32(future + at.FUTURE_STATE) != at.PENDING
+        except Unreadable:
+            return False
+
+    def _awaits(self, task: Task) -> str:
+        """Say in a few words what the innermost call awaits."""
+        if task.waiter in self.tasks:
+            return f"Task {self.name(task.waiter)}"
+        innermost = task.chain.calls[-1].code
+        if "/asyncio/" in innermost.file:
+            return innermost.qualname
+        try:
+            kind = self.objects.type_of(task.waiter or task.chain.end).short_name
+        except Unreadable:
+            return ""
+        if kind == "_GatheringFuture":
+            return f"gather of {len(self._tasks_of(task.waiter))}"
+        return kind
+
+
+def _stack(calls: Iterable[Frame]) -> list[Payload]:
+    return [frame.payload() for frame in reversed(tuple(calls)[-_MAX_FRAMES:])]
+
+
+def circles(following: dict[int, list[int]]) -> list[list[int]]:
+    """Return one circle for every group of nodes that can reach each other."""
+    found: list[list[int]] = []
+    done: set[int] = set()
+    for start in following:
+        path: list[int] = []
+        place: dict[int, int] = {}
+        todo = [(start, iter(following.get(start, ())))] if start not in done else []
+        while todo:
+            node, after = todo[-1]
+            if node not in place:
+                place[node] = len(path)
+                path.append(node)
+            step = next(after, None)
+            if step is None:
+                todo.pop()
+                done.add(node)
+                path.pop()
+                del place[node]
+            elif step in place:
+                found.append(path[place[step] :])
+            elif step not in done:
+                todo.append((step, iter(following.get(step, ()))))
+    return found

@@ -133,7 +133,7 @@ def _table(block: Table) -> Markup:
 
 
 def _stack(block: Stack, *, is_open: bool) -> Markup:
-    note = element("span", f" · {block.note}", class_="dim") if block.note else None
+    note = element("span", f": {block.note}", class_="dim") if block.note else None
     calls = [_step_lines(*one) for one in _steps(block)]
     return element(
         "details",

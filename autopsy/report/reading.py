@@ -10,6 +10,7 @@ from typing import Any
 from autopsy.section import Payload
 
 _KIB = 1024
+_MOST = 10**16
 
 
 def rows(payload: Payload, key: str, *needed: str) -> list[Payload]:
@@ -44,9 +45,9 @@ def text(value: Any, otherwise: str = "") -> str:
 
 
 def number(value: Any) -> float | None:
-    """Return a number, or None for anything else."""
+    """Return a number, or None for anything else and for what no measure can be."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number else None
+    return value if is_number and -_MOST < value < _MOST else None
 
 
 def count(value: Any) -> int:

@@ -16,6 +16,7 @@ from autopsy.section import Payload
 
 _MAX_ROWS = 100
 _MAX_TYPES = 20
+_MAX_DEPTH = 16
 _NUMBERED = re.compile(r"\d+")
 _GROUP_FROM = 4
 
@@ -167,7 +168,7 @@ def children(payload: Payload) -> Part | None:
         return None
     body = tuple(
         (
-            f"{'  ' * max(0, count(one.get('depth')) - 1)}{one['pid']}",
+            f"{'  ' * max(0, min(count(one.get('depth')), _MAX_DEPTH) - 1)}{one['pid']}",
             text(one.get("state")),
             text(one.get("wchan")),
             command(one.get("command_line"), 300) or text(one.get("name")),

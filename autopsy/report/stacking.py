@@ -11,7 +11,17 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from autopsy.report.part import Block, Drawing, Lines, Part, Run, Stack, Step, Strips
-from autopsy.report.reading import count, listing, mapping, missing, number, place, rows, span, text
+from autopsy.report.reading import (
+    count,
+    listing,
+    mapping,
+    missing,
+    number,
+    place,
+    rows,
+    span,
+    text,
+)
 from autopsy.section import Payload
 from autopsy.source import is_own
 
@@ -39,10 +49,12 @@ def stacks(payload: Payload) -> Part | None:
     before = _by_thread(python[0], table) if len(python) == 2 else {}
     groups: dict[str, tuple[list[Payload], tuple[Step, ...]]] = {}
     for thread in rows(last, "threads", "tid"):
-        steps = _compared(_stack_of(thread, table), before.get(thread["tid"]))
+        steps = _compared(_stack_of(thread, table), before.get(text(thread["tid"])))
         groups.setdefault(repr(steps), ([], steps))[0].append(thread)
     ordered = sorted(groups.values(), key=lambda group: _is_ours(group[0][0]))
-    blocks: list[Block] = [
+    notes = tuple(text(one) for one in listing(payload.get("notes")))
+    blocks: list[Block] = [Lines(notes)] if notes else []
+    blocks += [
         Stack(_named(threads), steps, _movement(steps, compared=bool(before)))
         for threads, steps in ordered[:_MAX_STACKS]
     ]
@@ -95,12 +107,13 @@ def _movement(steps: Sequence[Step], *, compared: bool) -> str:
 
 def _stack_of(thread: Payload, table: Sequence[object]) -> list[Payload]:
     index = thread.get("stack")
-    known = isinstance(index, int) and 0 <= index < len(table)
-    return [one for one in listing(table[index]) if "function" in one] if known else []  # type: ignore[index]
+    if not isinstance(index, int) or not 0 <= index < len(table):
+        return []
+    return [one for one in map(mapping, listing(table[index])) if "function" in one]
 
 
-def _by_thread(sample: Payload, table: Sequence[object]) -> dict[object, list[Payload]]:
-    return {one["tid"]: _stack_of(one, table) for one in rows(sample, "threads", "tid")}
+def _by_thread(sample: Payload, table: Sequence[object]) -> dict[str, list[Payload]]:
+    return {text(one["tid"]): _stack_of(one, table) for one in rows(sample, "threads", "tid")}
 
 
 def _is_ours(thread: Payload) -> bool:
@@ -228,7 +241,7 @@ def _runs(thread: Payload, every_s: float) -> list[Run]:
         if isinstance(run, list) and len(run) == 3 and number(run[0]) is not None
     ]
     begins = [abs(run[0]) for run in found]
-    ends = [*begins[1:], 0.0]
+    ends = [*begins[1:], 0.0][: len(begins)]
     return [
         Run(
             begin,

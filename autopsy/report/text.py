@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from autopsy.bundle import Heading
+from autopsy.report.markup import plain
 from autopsy.report.part import Drawing, Lines, Part, Stack, Table
 from autopsy.report.view import Verdict, document, verdict
 from autopsy.section import Section
@@ -30,7 +31,7 @@ def render_text(heading: Heading, sections: Sequence[Section]) -> str:
     lines = [*_verdict(verdict(heading, process))]
     for part in document(heading, sections):
         lines += part_lines(part)
-    return "\n".join(line.rstrip() if line.isspace() else line for line in lines) + "\n"
+    return "\n".join(plain(line, 2 * _MAX_LINE).replace("\n", " ") for line in lines) + "\n"
 
 
 def _verdict(first: Verdict) -> Iterator[str]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from autopsy.bundle import Heading
 from autopsy.cause import meaning
-from autopsy.report.part import Lines, Part, Table
-from autopsy.report.reading import mapping, rows, text, words
+from autopsy.report.part import Block, Lines, Part, Table
+from autopsy.report.reading import listing, mapping, rows, text, words
 from autopsy.report.resource import children, descriptors, memory, pools, sockets
 from autopsy.report.server import databases
 from autopsy.report.stacking import ring, stacks, tasks
@@ -26,6 +26,7 @@ _SURE = (
     (0.9, "almost certain"), (0.75, "very likely"), (0.5, "likely"), (0.25, "possible"),
     (0.01, "a guess"), (0.0, "not known"),
 )  # fmt: skip
+_FORBIDDEN = "SYS_PTRACE"
 _HINTS = (
     ("SYS_PTRACE", "Run autopsy as root, in a container with --cap-add SYS_PTRACE."),
     ("ptrace", "Run autopsy as root, or set kernel.yama.ptrace_scope to 0 on this host."),
@@ -152,17 +153,30 @@ def process(payload: Payload) -> Part | None:
 
 def unseen(sections: Sequence[Section]) -> Part | None:
     """Return what could not be seen and what would allow it; None when all was."""
+    hidden = tuple(_hidden(sections))
     body = tuple(
         (one.name, one.reason or one.status.value, _hint(one.reason))
         for one in sections
-        if one.status is not Status.OK
+        if one.status is not Status.OK and not (hidden and _FORBIDDEN in one.reason)
     )
-    hidden = next((one for one in sections if one.name == "process"), None)
-    if hidden is not None and hidden.payload.get("hidden"):
-        body = (("process", "no permission: needs SYS_PTRACE", _HINTS[0][1]), *body)
-    if not body:
-        return None
-    return Part("unseen", "What could not be seen", (Table(("section", "why", "how"), body),))
+    blocks: list[Block] = [Lines(hidden)] if hidden else []
+    if body:
+        blocks.append(Table(("section", "why", "how"), body))
+    return Part("unseen", "What could not be seen", tuple(blocks)) if blocks else None
+
+
+def _hidden(sections: Sequence[Section]) -> Iterator[str]:
+    """Say once what the kernel does not let us see, however many sections lack it."""
+    access = next((one.payload for one in sections if one.name == "access"), {})
+    if not access.get("hidden"):
+        return
+    yield f"Hidden by the kernel: {text(access.get('unseen'))}."
+    yield f"Why: {text(access.get('why'))}."
+    for number, how in enumerate(listing(access.get("allow"))):
+        yield f"{'To see it' if number == 0 else 'Or'}: {text(how)}."
+    without = [one.name for one in sections if _FORBIDDEN in one.reason]
+    if without:
+        yield f"Missing for that: {', '.join(without)}."
 
 
 def _hint(reason: str) -> str:

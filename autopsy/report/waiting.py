@@ -146,9 +146,9 @@ def _task(net: _Net, key: str, task: Payload) -> str:
 
 def _files(net: _Net, payload: Payload) -> None:
     found = rows(payload, "locks", "file", "pid")
-    waited = {one["file"] for one in found if one.get("waiting")}
+    waited = {text(one["file"]) for one in found if one.get("waiting")}
     for one in found:
-        if one["file"] not in waited:
+        if text(one["file"]) not in waited:
             continue
         detail = words(one.get("command_line"), 80)
         who = net.node(f"p{one['pid']}", "process", f"process {one['pid']}", detail)
@@ -162,15 +162,15 @@ def _files(net: _Net, payload: Payload) -> None:
 
 def _backends(net: _Net, payload: Payload) -> None:
     for server in rows(payload, "postgresql", "backends"):
-        backends = {one["pid"]: one for one in rows(server, "backends", "pid")}
+        backends = {text(one["pid"]): one for one in rows(server, "backends", "pid")}
         for pid, one in backends.items():
-            for blocker in listing(one.get("blocked_by")):
+            for blocker in map(text, listing(one.get("blocked_by"))):
                 start = _backend(net, server, pid, one)
                 end = _backend(net, server, blocker, backends.get(blocker, {}))
                 net.edge(start, end, _BLOCKED)
 
 
-def _backend(net: _Net, server: Payload, pid: object, backend: Payload) -> str:
+def _backend(net: _Net, server: Payload, pid: str, backend: Payload) -> str:
     ours = "our connection, " if backend.get("ours") else ""
     title = f"PostgreSQL {pid} ({ours}{text(backend.get('application'), 'no application name')})"
     since = f" for {span(backend['state_s'])}" if backend.get("state_s") is not None else ""

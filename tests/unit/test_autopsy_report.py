@@ -114,7 +114,7 @@ def test_the_facts_are_told_readably() -> None:
         "Current thread",
         "what the probes had seen (2 looks, the last 2 here, newest last):",
         "  at s  state  CPU s   memory  heartbeats  progress",
-        "   0.5  S        0.1  1.0 MiB           3      46.0",
+        "   0.5  S       0.10  1.0 MiB           3      46.0",
         "   1.5  R          ?        ?           4",
     ]
 

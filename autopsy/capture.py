@@ -43,7 +43,8 @@ class Order:
     `out` None writes nothing. `facts` are stored as they are after redaction; `facts["why"]` is
     quoted in the report. `py_spy` None means the one beside this interpreter. `before_kill`: an
     examination by somebody else gives way, instead of being waited for. `end_statements`: the
-    process is killed next; it is stopped, and its sessions in PostgreSQL are ended.
+    process is killed next; it is stopped, and its sessions in PostgreSQL are ended. `native`: take
+    native calls too, which stops the process for longer.
     """
 
     pid: int
@@ -57,6 +58,7 @@ class Order:
     before_kill: bool = False
     asking: Asking = field(default_factory=Asking)
     end_statements: bool = False
+    native: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def _examined(order: Order, registry: Registry | None, started_mono: float) -> E
     from autopsy.examine import examine
 
     deadline = started_mono + max(order.budget_s - _WRITING_S, order.budget_s / 2)
-    dumper = Dumper(order.py_spy)
+    dumper = Dumper(order.py_spy, native=order.native)
     chosen = registry or partial(runner.registry, asking=order.asking)
     return examine(
         order.pid,

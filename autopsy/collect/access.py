@@ -15,8 +15,6 @@ from autopsy.section import Payload
 
 _SYS_PTRACE = 1 << 19
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
-_IS_KERNEL_THREAD = 0x00200000
-_FLAGS = 6  # index of the field in stat, from `state` on
 _UNSEEN = {
     "all": "open files, sockets, environment, memory, system calls and stacks",
     "memory": "memory, system calls and stacks",
@@ -55,12 +53,6 @@ def what_is_hidden(pid: int) -> str:
     except OSError:
         return ""
     return ""
-
-
-def is_kernel_thread(pid: int) -> bool:
-    """Return whether it is a thread of the kernel: it has no program, no memory and no files."""
-    found = procfs.stat_fields(f"/proc/{pid}/stat")
-    return found is not None and bool(int(found[1][_FLAGS]) & _IS_KERNEL_THREAD)
 
 
 def _reason(pid: int, status: dict[str, str], own: dict[str, str]) -> tuple[str, list[str]]:

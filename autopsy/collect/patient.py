@@ -56,6 +56,25 @@ class Patient:
             signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)
 
 
+def _absent(pid: int) -> NoSuchPatient:
+    status = procfs.status(f"/proc/{pid}/status") or {}
+    process = status.get("Tgid", "")
+    if process and process != str(pid):
+        return NoSuchPatient(
+            f"{pid} is a thread of process {process} ({status.get('Name', '')})",
+            remedy=f"Examine the process with all its threads: autopsy {process}",
+        )
+    return NoSuchPatient(
+        f"no process has pid {pid}",
+        remedy="Look for it with pgrep -af python; in a container pids are counted anew, so run "
+        "autopsy inside of it, or on the host with the pid that the host shows.",
+    )
+
+
+def _name(pid: int) -> str:
+    return (procfs.read_text(f"/proc/{pid}/comm") or "").strip()
+
+
 @contextlib.contextmanager
 def open_patient(pid: int, start_ticks: int | None = None) -> Iterator[Patient]:
     """Pin a process for the length of a capture.
@@ -66,14 +85,16 @@ def open_patient(pid: int, start_ticks: int | None = None) -> Iterator[Patient]:
     try:
         pidfd = os.pidfd_open(pid)
     except (OSError, OverflowError) as exc:
-        raise NoSuchPatient(
-            f"no process has pid {pid}",
-            remedy="Check the pid (pgrep -af python) and that this is its pid namespace.",
-        ) from exc
+        raise _absent(pid) from exc
     try:
         found = procfs.start_ticks(pid)
         if found is None:
             raise NoSuchPatient(f"process {pid} has just ended", remedy="Nothing is left to read.")
+        if procfs.is_kernel_thread(pid):
+            raise NoSuchPatient(
+                f"pid {pid} is a thread of the kernel ({_name(pid)})",
+                remedy="It runs no program; its stack is in /proc/PID/stack, for root.",
+            )
         if start_ticks is not None and found != start_ticks:
             raise PatientReplaced(
                 f"pid {pid} started at tick {found}, not {start_ticks}: it is another process",

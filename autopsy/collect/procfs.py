@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from autopsy.collect import syscalls
 
+_PF_KTHREAD = 0x00200000
+
 
 def read_text(path: str, limit: int = 1 << 20) -> str | None:
     """Return up to `limit` bytes of a file of /proc as text; None if it is gone or forbidden."""
@@ -62,6 +64,12 @@ def ending(pid: int) -> dict[str, int]:
         return {}
     value = int(found[1][49])
     return {"exit_signal": value & 0x7F} if value & 0x7F else {"exit_code": value >> 8}
+
+
+def is_kernel_thread(pid: int) -> bool:
+    """Return whether it is a thread of the kernel: it has no program, no memory and no files."""
+    found = stat_fields(f"/proc/{pid}/stat")
+    return found is not None and bool(int(found[1][6]) & _PF_KTHREAD)
 
 
 def status(path: str) -> dict[str, str] | None:

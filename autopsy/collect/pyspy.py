@@ -67,8 +67,9 @@ class _NoDump(Exception):
 class Dumper:
     """Runs py-spy at a given path; remembers what still runs so that it can all be ended."""
 
-    def __init__(self, path: str | None = None) -> None:
+    def __init__(self, path: str | None = None, *, native: bool = False) -> None:
         self.path = path or str(Path(sys.executable).parent / "py-spy")
+        self.native = native  # whether native calls are wanted of any process
         self._running: set[subprocess.Popen[bytes]] = set()
         self._closed = ""
         self._hopeless = ""  # why it is not tried again: its next sample would be as late

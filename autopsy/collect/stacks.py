@@ -9,6 +9,7 @@ faulthandler; nothing at all: the newest samples of its own ring.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from autopsy.source import blocks_around, is_own
 BLOCKING_LIMIT_S = 0.3
 NONBLOCKING_LIMIT_S = 1.0
 NATIVE_LIMIT_S = 0.5
+NATIVE_ASKED_LIMIT_S = 2.0
 # After the second look at /proc, which a dump would disturb.
 SECOND_SAMPLE_S = MOVEMENT_WINDOW_S + 0.01
 _MAX_FRAMES = 200
@@ -35,6 +37,8 @@ _MAX_SOURCES = 100
 # Per stack; what is further out says little about where it waits.
 _OWN_FRAMES = 6
 _MAX_BLOCKS = 8
+_MAPS_LIMIT = 8 << 20
+_GREENLETS = re.compile(r"/(gevent|greenlet)/[^\n]*\.so")
 # A wait in one of these becomes uninterruptible when ptrace touches it.
 _FILE_SERVER_WAITS = ("request_wait_answer", "rpc_wait", "nfs_wait", "fuse_")
 
@@ -52,13 +56,14 @@ def collector(dumper: Dumper, kept: Kept) -> Callable[[Patient], Payload]:
     """Return the collector that dumps with this py-spy.
 
     Shapes: `stacks` = distinct stacks, each a list of frames, innermost first; `samples` = at_ms,
-    method, reason, threads (tid, name, owns_gil, active, stack = index into `stacks`).
+    method, reason, threads (tid, name, owns_gil, active, stack = index into `stacks`); `notes` =
+    which stacks cannot be seen.
     """
 
     def collect(patient: Patient) -> Payload:
         first = sample(patient, dumper, kept)
         samples = [first]
-        if first.dumped.threads:
+        if first.dumped.threads or dumper.native:
             patient.wait_until(SECOND_SAMPLE_S)
             # A sample takes its time: keep two moments apart even when the first was slow.
             clock.sleep(first.at_ms / 1000 + MOVEMENT_WINDOW_S - patient.elapsed_ms() / 1000)
@@ -67,6 +72,8 @@ def collector(dumper: Dumper, kept: Kept) -> Callable[[Patient], Payload]:
             if _is_busy_in_one_place(first.dumped, second.dumped):
                 # Twice: one long call is in C code again, a loop of short ones often is not.
                 samples += [_native_sample(patient, dumper) for _ in range(2)]
+            elif dumper.native:
+                samples.append(_native_sample(patient, dumper))
         if not any(one.dumped.threads for one in samples):
             raise Skipped(samples[-1].dumped.reason)
         return _as_payload(patient, samples)
@@ -116,9 +123,11 @@ def _without_py_spy(
 
 
 def _may_block(patient: Patient, states: dict[int, str]) -> bool:
-    if "R" not in states.values() or _is_still(patient, states):
-        return False
-    return not any(
+    return "R" in states.values() and _may_stop(patient, states)
+
+
+def _may_stop(patient: Patient, states: dict[int, str]) -> bool:
+    return not _is_still(patient, states) and not any(
         (procfs.read_text(f"/proc/{patient.pid}/task/{tid}/wchan") or "").startswith(
             _FILE_SERVER_WAITS
         )
@@ -144,12 +153,17 @@ def _is_busy_in_one_place(first: Dumped, second: Dumped) -> bool:
 
 
 def _native_sample(patient: Patient, dumper: Dumper) -> Sample:
+    """Where nobody asked for it, only of what is on the CPU: it stops the process for longer."""
     states = patient.thread_states()
     at_ms = patient.elapsed_ms()
-    if not states or not _may_block(patient, states):
+    living = [tid for tid, state in states.items() if state not in DEAD_STATES]
+    if not living or not _may_stop(patient, states):
+        return Sample(at_ms, "none", Dumped(reason="native calls: it cannot be stopped for that"))
+    if not dumper.native and "R" not in states.values():
         return Sample(at_ms, "none", Dumped(reason="not on the CPU any more"))
-    tid = patient.pid if states.get(patient.pid, "Z") not in DEAD_STATES else min(states)
-    return Sample(at_ms, "py-spy --native", dumper.dump(patient, tid, NATIVE_LIMIT_S, "--native"))
+    tid = patient.pid if patient.pid in living else living[0]
+    limit_s = NATIVE_ASKED_LIMIT_S if dumper.native else NATIVE_LIMIT_S
+    return Sample(at_ms, "py-spy --native", dumper.dump(patient, tid, limit_s, "--native"))
 
 
 def _as_payload(patient: Patient, samples: list[Sample]) -> Payload:
@@ -167,7 +181,18 @@ def _as_payload(patient: Patient, samples: list[Sample]) -> Payload:
     return {
         "samples": listed,
         "stacks": [[_frame_entry(frame, sources) for frame in frames] for frames in table],
+        "notes": _notes(patient.pid),
     }
+
+
+def _notes(pid: int) -> list[str]:
+    """Say which stacks nobody can see from outside."""
+    maps = procfs.read_text(f"/proc/{pid}/maps", _MAPS_LIMIT) or ""
+    found = _GREENLETS.search(maps)
+    if found is None:
+        return []
+    what = "greenlets may exist, and those that do not run are not visible from outside"
+    return [f"{found[1]} is loaded: {what}"]
 
 
 def _worth_reading(table: Iterable[tuple[Frame, ...]]) -> list[Frame]:

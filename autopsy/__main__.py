@@ -24,13 +24,24 @@ _DEFAULT_BUDGET_S = 10.0
 # Addresses of databases, one a line; not an option, since anybody may read a command line.
 _DATABASES = "AUTOPSY_DATABASES"
 _OVERVIEW = """\
-usage: autopsy PID [--out FILE] [--json] [--budget S]    examine a running Python process
-       autopsy show BUNDLE [--json]                      print the report of a bundle
-       autopsy prune DIR [--keep-days N] [--keep-bytes N] remove bundles that are old or too many
-       autopsy capture PID --out FILE [...]              capture for a supervisor: one JSON line
+usage: autopsy PID [options]            say why a running Python process is stuck; it lives on
+       autopsy show BUNDLE              print the report of a bundle
+       autopsy prune DIR [options]      remove bundles that are old or too many
+       autopsy capture PID --out FILE   capture for a supervisor: one line of JSON
 
-`autopsy COMMAND --help` explains each.
-Exit codes: 0 done, 1 refused (no such process, unreadable bundle), 2 wrong usage.
+It is looked at from outside: nothing has to be installed in it or prepared. It takes half a second
+or so, in which a process that is on the CPU stands still for some milliseconds.
+
+  autopsy 4711                          the report, the most likely cause first
+  autopsy 4711 --out why.zip            and everything that was seen, to send to somebody
+  autopsy 4711 --json | jq .diagnosis   for a program
+  autopsy 4711 --native                 with the calls of C code
+
+`autopsy PID --help` and `autopsy COMMAND --help` list the options.
+Permission: the process must be yours, or you root; in a container that needs --cap-add SYS_PTRACE.
+Without it the report says what it could not see, and what would allow it.
+Exit codes: 0 done; 1 refused (no such process, somebody examines it now, unreadable bundle, not
+done within the budget); 2 wrong usage.
 """
 
 
@@ -71,22 +82,43 @@ def _command(arguments: list[str]) -> int:
         return 0
     commands = {"show": _show, "prune": _prune, "capture": _capture}
     command = commands.get(arguments[0])
-    return command(arguments[1:]) if command is not None else _examine(arguments)
+    if command is not None:
+        return command(arguments[1:])
+    if not arguments[0].startswith("-") and not arguments[0].isdecimal():
+        raise UsageError(
+            f"{arguments[0]} is neither a pid nor a command",
+            remedy="Give the number of a process (pgrep -af python shows them), or see "
+            "`autopsy --help`.",
+        )
+    return _examine(arguments)
 
 
 def _examine(arguments: list[str]) -> int:
+    from autopsy.terminal import painted, progress  # a supervisor's capture needs neither
+
     parser = _Parser(prog="autopsy", description="Examine a running Python process.")
     _add_common(parser)
+    parser.add_argument(
+        "--native",
+        action="store_true",
+        help="show the calls of C code too; the process stands still for a tenth of a second or so",
+    )
     parser.add_argument("--out", type=Path, help="also write the bundle to this .zip file")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
     given = parser.parse_args(arguments)
-    captured = _within_budget(given, {}, lambda why: _complain(f"autopsy: {why}"))
-    _print(_summary(captured, given.out) if given.json else captured.report)
+    with progress(f"examining process {given.pid}", given.budget, sys.stderr):
+        captured = _within_budget(given, {}, _too_late)
+    _print(_summary(captured, given.out) if given.json else painted(captured.report, sys.stdout))
     return 0
+
+
+def _too_late(why: str) -> None:
+    _complain(f"autopsy: {why}\nremedy: Give it more: --budget SECONDS.")
 
 
 def _show(arguments: list[str]) -> int:
     from autopsy.bundle import read_bundle  # only here: a capture never reads bundles
+    from autopsy.terminal import painted
 
     parser = _Parser(prog="autopsy show", description="Print the report of a bundle.")
     parser.add_argument("bundle", type=Path, help="the .zip file")
@@ -94,7 +126,7 @@ def _show(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     bundle = read_bundle(given.bundle)
     if not given.json:
-        _print(bundle.report)
+        _print(painted(bundle.report, sys.stdout))
         return 0
     from dataclasses import asdict
 
@@ -264,6 +296,7 @@ def _within_budget(
             facts=facts,
             py_spy=given.py_spy,
             facts_only=getattr(given, "facts_only", False),
+            native=getattr(given, "native", False),
             before_kill=getattr(given, "before_kill", False),
             asking=asking,
             end_statements=getattr(given, "end_statements", False),
@@ -307,6 +340,9 @@ def _summary(captured: Any, out: Path | None) -> dict[str, Any]:
         "ms": captured.ms,
         "bytes": captured.size_bytes,
         "sections": {section.name: section.status for section in captured.sections},
+        "hidden": "".join(
+            one.payload.get("unseen", "") for one in captured.sections if one.name == "access"
+        ),
         "terminated": [
             session
             for section in captured.sections

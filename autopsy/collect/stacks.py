@@ -57,7 +57,7 @@ def collector(dumper: Dumper, kept: Kept) -> Callable[[Patient], Payload]:
 
     Shapes: `stacks` = distinct stacks, each a list of frames, innermost first; `samples` = at_ms,
     method, reason, threads (tid, name, owns_gil, active, stack = index into `stacks`); `notes` =
-    which stacks cannot be seen.
+    which stacks cannot be seen; `native_asked` = whether native calls of all threads were wanted.
     """
 
     def collect(patient: Patient) -> Payload:
@@ -76,7 +76,7 @@ def collector(dumper: Dumper, kept: Kept) -> Callable[[Patient], Payload]:
                 samples.append(_native_sample(patient, dumper))
         if not any(one.dumped.threads for one in samples):
             raise Skipped(samples[-1].dumped.reason)
-        return _as_payload(patient, samples)
+        return {**_as_payload(patient, samples), "native_asked": dumper.native}
 
     return collect
 

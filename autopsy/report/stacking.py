@@ -61,7 +61,7 @@ def stacks(payload: Payload) -> Part | None:
     if len(ordered) > _MAX_STACKS:
         left = sum(len(threads) for threads, _ in ordered[_MAX_STACKS:])
         blocks.append(Lines((f"{left} more threads are in the section stacks",)))
-    blocks += _native(samples, table)
+    blocks += _native(samples, table, asked=bool(payload.get("native_asked")))
     at = f"{number(last.get('at_ms')) or 0:.0f} ms ({text(last.get('method'), '?')})"
     return Part("stacks", f"Stacks at {at}, innermost call first", tuple(blocks))
 
@@ -91,7 +91,7 @@ def _key(frame: Payload) -> tuple[object, object, object]:
 
 def _step(frame: Payload, change: str = "") -> Step:
     file = text(frame.get("file"))
-    where = f"{file}:{frame.get('line')}" if file else ""
+    where = f"{file}:{frame['line']}" if file and frame.get("line") else file
     own = bool(file) and not frame.get("native") and is_own(file)
     return Step(text(frame.get("function"), "?"), where, text(frame.get("source")), change, own=own)
 
@@ -131,13 +131,13 @@ def _named(threads: Sequence[Payload]) -> str:
     return f"{len(threads)} threads: {', '.join(names)}{more}"
 
 
-def _native(samples: Sequence[Payload], table: Sequence[object]) -> Iterator[Block]:
-    """Yield the native calls of the thread that was busy; the others' are as above."""
+def _native(samples: Sequence[Payload], table: Sequence[object], *, asked: bool) -> Iterator[Block]:
+    """Yield the native calls of the thread that was busy, or of all if somebody asked for them."""
     found = [one for one in samples if "native" in text(one.get("method"))]
     for sample in found[-1:]:
-        for thread in rows(sample, "threads", "tid"):
+        for thread in rows(sample, "threads", "tid")[:_MAX_STACKS]:
             steps = tuple(_step(frame) for frame in _stack_of(thread, table))
-            if thread.get("owns_gil") or thread.get("active"):
+            if asked or thread.get("owns_gil") or thread.get("active"):
                 yield Stack(f"{_named([thread])}, with native calls", steps)
 
 

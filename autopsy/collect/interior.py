@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from autopsy import clock
 from autopsy.collect.patient import Patient
-from autopsy.cpython import lock, motion, task
+from autopsy.cpython import lock, motion, tasklist
 from autopsy.cpython.interpreter import Interpreter, open_interpreter
 from autopsy.cpython.reader import OutOfTime, Unreadable
 from autopsy.section import Payload, Skipped
@@ -35,7 +35,7 @@ class Interior:
 
     def tasks(self, patient: Patient) -> Payload:
         """Return the tasks of asyncio and what each awaits."""
-        return self._read(patient, task.collect)
+        return self._read(patient, tasklist.collect)
 
     def motion(self, patient: Patient) -> Payload:
         """Return where the threads stood at many moments."""

@@ -6,19 +6,15 @@ that is blocked, deadlocked or stopped is read all the same.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from autopsy import clock
 from autopsy.cpython import layout as at
 from autopsy.cpython.coroutine import Chain, follow
-from autopsy.cpython.frame import Frame
 from autopsy.cpython.held import entered
 from autopsy.cpython.interpreter import Interpreter
-from autopsy.cpython.naming import Names
 from autopsy.cpython.reader import OutOfTime, Unreadable
-from autopsy.section import Payload, Skipped
 
 TASK, FUTURE, GATHER = "_asyncio.Task", "_asyncio.Future", "asyncio.tasks._GatheringFuture"
 _LOCKS = {
@@ -47,19 +43,6 @@ class Task:
     shape: Shape
     holds: list[tuple[int, str]] = field(default_factory=list)
     wants: int = 0
-
-
-def collect(interpreter: Interpreter) -> Payload:
-    """Return the `asyncio` section.
-
-    Raises Skipped when asyncio is not loaded or has no tasks.
-    """
-    if "asyncio.tasks" not in interpreter.modules:
-        raise Skipped("asyncio is not loaded in it")
-    found = Tasks(interpreter)
-    if not found.tasks:
-        raise Skipped("asyncio is loaded and has no tasks")
-    return found.payload()
 
 
 class Tasks:
@@ -142,7 +125,7 @@ class Tasks:
     def awaited_by(self, task: Task) -> list[int]:
         """Return the tasks that must all end, or let go, before this one goes on."""
         found = [self.holders[task.wants]] if task.wants in self.holders else []
-        found += self._tasks_of(task.waiter)
+        found += self.tasks_of(task.waiter)
         innermost = task.chain.calls[-1]
         if innermost.is_in("asyncio/taskgroups.py", "__aexit__"):
             group = innermost.local("self")
@@ -151,7 +134,14 @@ class Tasks:
             found.append(innermost.local("fut"))
         return [one for one in found if one in self.tasks]
 
-    def _tasks_of(self, future: int) -> list[int]:
+    def waited_object(self, task: Task) -> int:
+        """Return the lock, queue or event of the library that a task waits in; 0 without one."""
+        innermost = task.chain.calls[-1]
+        inside = innermost.code.file.endswith(("asyncio/locks.py", "asyncio/queues.py"))
+        return innermost.local("self") if inside else 0
+
+    def tasks_of(self, future: int) -> list[int]:
+        """Return the tasks that a future stands for: itself, or those that it gathers."""
         try:
             if future in self.tasks:
                 return [future]
@@ -176,65 +166,6 @@ class Tasks:
                 following[address] = after
         return circles(following)[:_MAX_CYCLES]
 
-    # The section
-
-    def payload(self) -> Payload:
-        """Return the section, the tasks that tell most first."""
-        cycles = self.cycles()
-        shapes = Counter(task.shape for task in self.tasks.values())
-        listed = self._chosen({address for cycle in cycles for address in cycle})
-        names = self._names(listed)
-        examples = {task.shape: task for task in self.tasks.values()}
-        total = len(self.tasks) + self.unread
-        return {
-            "total": total,
-            "loops": len({task.loop for task in self.tasks.values()}),
-            "tasks": [self._entry(task, names) for task in listed],
-            "left_out": total - len(listed),
-            "shapes": [
-                {"count": count, "stack": _stack(examples[shape].chain.calls)}
-                for shape, count in shapes.most_common(_MAX_SHAPES)
-            ],
-            "cycles": [[hex(address) for address in cycle] for cycle in cycles],
-        }
-
-    def _chosen(self, first: set[int]) -> list[Task]:
-        """Those in circles, then one of every shape, then the others as they come."""
-        seen: set[Shape] = set()
-        order: list[tuple[int, Task]] = []
-        for task in self.tasks.values():
-            shape = task.shape
-            rank = 0 if task.address in first else 2 if shape in seen else 1
-            seen.add(shape)
-            order.append((rank, task))
-        order.sort(key=lambda one: one[0])
-        return [task for _, task in order[:_MAX_LISTED]]
-
-    def _names(self, listed: list[Task]) -> Names:
-        wanted = {task.wants for task in listed} | {
-            lock for task in listed for lock, _ in task.holds
-        }
-        names = Names(self.objects, wanted - {0})
-        names.gather(frame for task in listed for frame in task.chain.calls)
-        for thread in self.interpreter.threads:
-            names.gather(thread.calls)
-        return names
-
-    def _entry(self, task: Task, names: Names) -> Payload:
-        return {
-            "id": hex(task.address),
-            "name": self.name(task.address),
-            "stack": _stack(task.chain.calls),
-            "awaits": self._awaits(task),
-            "awaits_task": hex(task.waiter) if task.waiter in self.tasks else None,
-            "waits_lock": hex(task.wants) if task.wants else None,
-            "waits_name": names.of(task.wants),
-            "holds": [
-                {"id": hex(lock), "kind": kind, "name": names.of(lock)} for lock, kind in task.holds
-            ],
-            "state": self._state(task),
-        }
-
     def name(self, address: int) -> str:
         """Return the name of a task."""
         try:
@@ -242,7 +173,7 @@ class Tasks:
         except Unreadable:
             return ""
 
-    def _state(self, task: Task) -> str:
+    def state(self, task: Task) -> str:
         if task.chain.running:
             return "running"
         return "ready" if not task.waiter or self.is_done(task.waiter) else "pending"
@@ -255,25 +186,6 @@ class Tasks:
             return self.memory.int32(future + at.FUTURE_STATE) != at.PENDING
         except Unreadable:
             return False
-
-    def _awaits(self, task: Task) -> str:
-        """Say in a few words what the innermost call awaits."""
-        if task.waiter in self.tasks:
-            return f"Task {self.name(task.waiter)}"
-        innermost = task.chain.calls[-1].code
-        if "/asyncio/" in innermost.file:
-            return innermost.qualname
-        try:
-            kind = self.objects.type_of(task.waiter or task.chain.end).short_name
-        except Unreadable:
-            return ""
-        if kind == "_GatheringFuture":
-            return f"gather of {len(self._tasks_of(task.waiter))}"
-        return kind
-
-
-def _stack(calls: Iterable[Frame]) -> list[Payload]:
-    return [frame.payload() for frame in reversed(tuple(calls)[-_MAX_FRAMES:])]
 
 
 def circles(following: dict[int, list[int]]) -> list[list[int]]:

@@ -235,6 +235,12 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--py-spy", metavar="PATH", help="the py-spy to use (default: the one beside this Python)"
     )
     parser.add_argument(
+        "--memory-over",
+        type=int,
+        metavar="BYTES",
+        help="count the objects of a process that uses more memory (default: 64 MiB)",
+    )
+    parser.add_argument(
         "--database",
         action="append",
         default=[],
@@ -297,6 +303,7 @@ def _within_budget(
             py_spy=given.py_spy,
             facts_only=getattr(given, "facts_only", False),
             native=getattr(given, "native", False),
+            memory_over_bytes=given.memory_over,
             before_kill=getattr(given, "before_kill", False),
             asking=asking,
             end_statements=getattr(given, "end_statements", False),

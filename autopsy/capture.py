@@ -44,7 +44,8 @@ class Order:
     quoted in the report. `py_spy` None means the one beside this interpreter. `before_kill`: an
     examination by somebody else gives way, instead of being waited for. `end_statements`: the
     process is killed next; it is stopped, and its sessions in PostgreSQL are ended. `native`: take
-    native calls too, which stops the process for longer.
+    native calls too, which stops the process for longer. `memory_over_bytes`: count the heap of one
+    that has more resident memory; None means the default.
     """
 
     pid: int
@@ -59,6 +60,7 @@ class Order:
     asking: Asking = field(default_factory=Asking)
     end_statements: bool = False
     native: bool = False
+    memory_over_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,9 @@ def _examined(order: Order, registry: Registry | None, started_mono: float) -> E
 
     deadline = started_mono + max(order.budget_s - _WRITING_S, order.budget_s / 2)
     dumper = Dumper(order.py_spy, native=order.native)
-    chosen = registry or partial(runner.registry, asking=order.asking)
+    chosen = registry or partial(
+        runner.registry, asking=order.asking, memory_over_bytes=order.memory_over_bytes
+    )
     return examine(
         order.pid,
         order.start_ticks,

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 
 from autopsy import clock
 from autopsy.collect import (
+    access,
     connection,
     descriptor,
     filelock,
+    heap,
     history,
     host,
     interior,
@@ -55,12 +57,18 @@ class _Run:
     section: Section | None = None
 
 
-def registry(dumper: Dumper, kept: Kept, asking: Asking | None = None) -> tuple[Collector, ...]:
+def registry(
+    dumper: Dumper,
+    kept: Kept,
+    asking: Asking | None = None,
+    memory_over_bytes: int | None = None,
+) -> tuple[Collector, ...]:
     """Return every collector, in the order of the report; the first runs alone."""
     holders, inside = Holders(), interior.Interior()
     return (
         Collector(FIRST_LOOK, process.collect, 1.0),
         Collector("movement", process.collect_movement, 2.0),
+        Collector("access", access.collect, 1.0),
         Collector("stacks", stacks.collector(dumper, kept), 5.0),
         Collector("motion", inside.motion, interior.TIME_BOX_S),
         Collector("thread_locks", inside.thread_locks, interior.TIME_BOX_S),
@@ -75,6 +83,7 @@ def registry(dumper: Dumper, kept: Kept, asking: Asking | None = None) -> tuple[
         Collector("host", host.collect, 2.0),
         Collector("memory", memory.collect, 1.0),
         Collector("growth", history.growth_collector(kept), 2.0),
+        Collector("heap", heap.collector(memory_over_bytes), heap.TIME_BOX_S),
         Collector("ring", history.ring_collector(kept), 2.0),
         Collector("logs", record.logs_collector(kept), 1.0),
         Collector("output", record.output_collector(kept), 1.0),

@@ -22,7 +22,7 @@ def config(call: Call) -> None:
     entries = [
         {
             "name": setting.name,
-            "value": getattr(settings, setting.name),
+            "value": _open_value(setting, settings),
             "shown": _shown(setting, settings),
             "unit": setting.kind.unit,
             "source": settings.source_of(setting.name),
@@ -50,6 +50,11 @@ def config(call: Call) -> None:
         **scopes,
     }
     call.answer(document, lines)
+
+
+def _open_value(setting: Setting, settings: Settings) -> object:
+    value = getattr(settings, setting.name)
+    return str(value) if setting.kind.secret else value
 
 
 def _shown(setting: Setting, settings: Settings) -> str:

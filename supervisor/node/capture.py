@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,8 @@ AT_ONCE = 4
 LETTING_LIVE_AT_ONCE = 1
 #: Kept back from the budget for the bundle of last resort.
 LAST_RESORT_S = 2.0
+#: Where the program looks for the accounts of databases.
+_DATABASES = "AUTOPSY_DATABASES"
 #: What the program may need beyond its own budget to close the bundle.
 CLOSING_S = 0.5
 
@@ -64,9 +66,19 @@ class Captures:
     """All autopsies of a node."""
 
     def __init__(
-        self, directory: Path, clock: Clock, ear: Ear, done: Callable[[Captured], None]
+        self,
+        directory: Path,
+        clock: Clock,
+        ear: Ear,
+        done: Callable[[Captured], None],
+        *,
+        databases: Sequence[str] = (),
+        end_statements: bool = True,
     ) -> None:
         self._directory = directory
+        # By the environment: anybody may read a command line.
+        self._environment = {_DATABASES: "\n".join(databases)} if databases else {}
+        self._end_statements = end_statements
         self._clock = clock
         self._ear = ear
         self._done = done
@@ -172,11 +184,16 @@ class Captures:
             command.append("--facts-only")
         elif not wanted.facts.lets_live:
             command.append("--before-kill")
+        if self._end_statements and not wanted.facts.lets_live:
+            command.append("--end-statements")
         wanted.heard.clear()
         try:
             self._make_directory()
             wanted.running = process.start_tool(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                environment=self._environment,
             )
         except OSError as exc:
             self._answer(wanted, _failed(wanted, f"the autopsy program could not start: {exc}"))
@@ -260,6 +277,7 @@ def _answered(wanted: _Wanted, otherwise: str) -> Captured:
             ms=float(answer["ms"]),
             size_bytes=int(answer["bytes"]),
             why=str(answer.get("reason") or _missing(answer)),
+            sessions=list(answer.get("terminated", [])),
         )
     except (ValueError, KeyError, TypeError):
         return _failed(wanted, otherwise)

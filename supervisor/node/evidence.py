@@ -13,8 +13,9 @@ from typing import Any
 from supervisor.model.health import Signs, Verdict
 from supervisor.model.outcome import Outcome
 from supervisor.node.floor import Attempt, Floor, Slot
-from supervisor.node.port import Exited, Facts, Note
+from supervisor.node.port import Captured, Exited, Facts, Note
 from supervisor.telemetry.events import emit
+from supervisor.worker import session
 from supervisor.worker.vitals import Reading
 
 #: Crashes of a type within this time of one that got a bundle get none.
@@ -71,6 +72,28 @@ def unexamined(floor: Floor, task_id: str, attempt: int, why: str) -> None:
     emit("autopsy.skipped", task_id=task_id, attempt=attempt, why=why)
     text = f"not examined: {why}; `supervisor autopsy capture {task_id}` does it"
     floor.scribe.ask(Note(task_id, attempt, "autopsy", text))
+
+
+def tell_sessions(floor: Floor, captured: Captured) -> None:
+    """Tell which sessions in PostgreSQL were ended before the kill, and which could not be."""
+    task_id, attempt = captured.facts.values["task_id"], captured.facts.values["attempt"]
+    told = [_of_session(one) for one in captured.sessions]
+    ended = sum(bool(one.get("ended")) for one in captured.sessions)
+    floor.scribe.ask(Note(task_id, attempt, "sessions_ended", "; ".join(told)))
+    emit(
+        "sessions.ended",
+        task_id=task_id, attempt=attempt, ended=ended, left=len(told) - ended, sessions=told,
+    )  # fmt: skip
+
+
+def _of_session(one: dict[str, Any]) -> str:
+    who = f"PostgreSQL {one.get('server')}"
+    if one.get("pid") is None:
+        return f"{who}: its sessions could not be ended: {one.get('reason')}"
+    who += f", process {one['pid']} ({one.get('state') or 'state unknown'}: {one.get('query')})"
+    if not one.get("ended"):
+        return f"{who}: not ended: {one.get('reason')}"
+    return f"{who}: {one.get('reason') or 'ended'}"
 
 
 def suspect_facts(
@@ -134,6 +157,7 @@ def _of_claim(attempt: Attempt) -> dict[str, Any]:
     return {
         "task_id": claim.task_id,
         "attempt": claim.attempt,
+        "application": session.name_of(claim.task_id, claim.attempt),
         "type": claim.type,
         "queue": claim.queue,
         "submitted_by": claim.submitted_by,

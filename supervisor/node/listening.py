@@ -17,7 +17,7 @@ from supervisor.model.outcome import Outcome
 from supervisor.model.states import Reason, State
 from supervisor.model.termination import Phase
 from supervisor.node import port
-from supervisor.node.evidence import Remains, last_progress, unexamined
+from supervisor.node.evidence import Remains, last_progress, tell_sessions, unexamined
 from supervisor.node.floor import NS_PER_S, Attempt, Floor, Slot
 from supervisor.node.port import Note
 from supervisor.telemetry.events import emit
@@ -244,6 +244,8 @@ class Listening:
         if "task_id" in facts:
             text = f"{captured.status}: {_headline(captured)}"
             floor.scribe.ask(Note(facts["task_id"], facts["attempt"], "autopsy", text))
+            if captured.sessions:
+                tell_sessions(floor, captured)
 
 
 def _headline(captured: port.Captured) -> str:

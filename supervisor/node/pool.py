@@ -66,7 +66,14 @@ class ProcessPool:
         self._nursery = Nursery(
             app, node_id, settings, clock, ear, self._tools, parent=self, tell=self._events.append
         )
-        self._captures = Captures(Path(settings.autopsy_dir), clock, ear, self._events.append)
+        self._captures = Captures(
+            Path(settings.autopsy_dir),
+            clock,
+            ear,
+            self._events.append,
+            databases=settings.autopsy_databases,
+            end_statements=settings.end_statements,
+        )
         self._host = probe.HostWatch(clock)
 
     def boot(self, generation: int) -> None:

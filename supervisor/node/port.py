@@ -112,7 +112,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """An autopsy is over. `facts` were handed in.
+    """An autopsy is over. `facts` were handed in; `sessions` of PostgreSQL were to end.
 
     `status` is complete, partial, failed, or busy: not examined, since somebody else does it now.
     """
@@ -125,6 +125,7 @@ class Captured:
     ms: float
     size_bytes: int
     why: str = ""
+    sessions: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,10 @@ def terminate(pid: int, born: int | None) -> None:
     tree.send_signal(pid, signal.SIGTERM, born=born)
 
 
+#: What autopsies may do with databases is none of the tasks' business.
+_ACCOUNTS = "SUPERVISOR_AUTOPSY_DATABASES"
+
+
 def start_zygote(
     app: str, line: socket.socket, marks: Mapping[str, str], *flags: str
 ) -> subprocess.Popen[bytes]:
@@ -159,7 +163,7 @@ def start_zygote(
         [*command, *flags],
         stdin=subprocess.DEVNULL,
         pass_fds=[line.fileno()],
-        env={**os.environ, **marks},
+        env={**{name: os.environ[name] for name in os.environ if name != _ACCOUNTS}, **marks},
         start_new_session=True,
     )
 
@@ -194,14 +198,22 @@ def autopsy_command(*arguments: str) -> list[str]:
 
 
 def start_tool(
-    arguments: Sequence[str], *, stdin: int = subprocess.DEVNULL, stdout: int = subprocess.DEVNULL
+    arguments: Sequence[str],
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start one of our own short-lived programs in its own session."""
+    """Start one of our own short-lived programs in its own session.
+
+    `environment` is added to ours.
+    """
     return subprocess.Popen(
         list(arguments),
         stdin=stdin,
         stdout=stdout,
         stderr=subprocess.DEVNULL,
+        env={**os.environ, **environment} if environment else None,
         start_new_session=True,
     )
 

@@ -4,7 +4,7 @@ Precedence: flag > environment SUPERVISOR_<NAME> > TOML file > what `App(...)` s
 Everything above this layer takes a `Settings` value; nobody else reads the environment.
 """
 
-from supervisor.settings.kind import Intensity
+from supervisor.settings.kind import Intensity, show
 from supervisor.settings.limits import NO_MEMORY_LIMIT, SCOPED, TaskLimits, TaskOptions
 from supervisor.settings.load import check_values, config_error, load_settings, toml_from
 from supervisor.settings.relation import GraceSum, fence_after, node_grace, relation_problems
@@ -12,7 +12,6 @@ from supervisor.settings.table import (
     Setting,
     Settings,
     default_store,
-    show,
     state_dir,
     store_file,
     table,

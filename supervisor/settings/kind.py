@@ -17,6 +17,11 @@ from supervisor.model.spec import MAX_TIMEOUT_S, NO_SOFT_TIMEOUT
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}\Z")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|TiB)?\Z", re.IGNORECASE)
 _SCALE = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_DATABASE = re.compile(r"(postgres(ql)?(\+\w+)?|rediss?|unix)://\S+\Z", re.IGNORECASE)
+_WORDS_OF = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 NONE_WORDS = frozenset({"none", ""})
 #: How the text of a kind ends that also takes none.
 OR_NONE = ", or none"
@@ -24,11 +29,26 @@ OR_NONE = ", or none"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of value. `parse` raises ValueError or TypeError for what it does not accept."""
+    """One kind of value. `parse` raises ValueError or TypeError for what it does not accept.
+
+    What is `secret` is used and never shown.
+    """
 
     accepted: str
     unit: str
     parse: Callable[[object], object]
+    secret: bool = False
+
+
+class Secrets(tuple[str, ...]):
+    """Values that nothing shows, whatever prints them: no log, no error, no page."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{len(self)} given, not shown" if self else "none"
+
+    __str__ = __repr__
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +117,19 @@ def show_size(count: int) -> str:
         if count and count % scale == 0:
             return f"{count // scale}{unit}"
     return str(count)
+
+
+def show(value: object, unit: str = "") -> str:
+    """Write a value as a source would give it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if unit == "bytes" and isinstance(value, int):
+        return show_size(value)
+    if value is None or value == NO_SOFT_TIMEOUT:
+        return "none"
+    if isinstance(value, tuple) and not isinstance(value, Secrets):
+        return ",".join(value) or "all"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def choice(*words: str) -> Kind:
@@ -180,6 +213,36 @@ def sqlite_url() -> Kind:
         return prefix + _absolute(file) + mark + query
 
     return _kind("sqlite:/// and a file, such as sqlite:////var/lib/tasks/supervisor.db", "", parse)
+
+
+def database_urls() -> Kind:
+    """Addresses of databases with the passwords in them."""
+
+    def parse(value: object) -> Secrets:
+        given = value.split() if isinstance(value, str) else value
+        if not isinstance(given, Sequence):
+            raise TypeError
+        if len(given) == 1 and str(given[0]).lower() in NONE_WORDS:
+            return Secrets()
+        if not all(isinstance(one, str) and _DATABASE.match(one) for one in given):
+            raise ValueError
+        return Secrets(given)
+
+    text = "postgresql:// or redis:// addresses separated by spaces (in TOML: a list)"
+    return Kind(text + OR_NONE, "", parse, secret=True)
+
+
+def switch() -> Kind:
+    """True or false."""
+
+    def parse(value: object) -> bool:
+        if isinstance(value, bool):
+            return value
+        if not isinstance(value, str) or value.lower() not in _WORDS_OF:
+            raise ValueError
+        return _WORDS_OF[value.lower()]
+
+    return _kind("true or false", "", parse)
 
 
 def listen(*, optional: bool = False) -> Kind:

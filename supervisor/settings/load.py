@@ -211,4 +211,5 @@ def _read_toml(toml_path: Path | None, reading: _Reading) -> Mapping[str, Any]:
 
 
 def _refusal(setting: Setting, raw: object, source: str) -> Problem:
-    return Problem(setting.name, f"must be {setting.kind.accepted} ({source})", shorten(raw))
+    given = "" if setting.kind.secret else shorten(raw)
+    return Problem(setting.name, f"must be {setting.kind.accepted} ({source})", given)

@@ -14,9 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from supervisor.model.spec import NO_SOFT_TIMEOUT
 from supervisor.settings import kind
-from supervisor.settings.kind import Intensity, Kind
+from supervisor.settings.kind import Intensity, Kind, Secrets, show
 from supervisor.settings.limits import (
     SCOPED,
     TaskLimits,
@@ -317,6 +316,22 @@ class Settings:
             kind.size(2**20), "Above this total size the oldest bundles are removed first."
         ),
     )
+    autopsy_databases: Secrets = field(
+        default=Secrets(),
+        metadata=_of(
+            kind.database_urls(),
+            "Accounts with which an autopsy asks database servers what an attempt waits for there. "
+            "Without one it uses those that the attempt's process was given.",
+        ),
+    )
+    end_statements: bool = field(
+        default=True,
+        metadata=_of(
+            kind.switch(),
+            "Whether an attempt's sessions in PostgreSQL are ended before its process is killed: "
+            "a statement that waits there would be carried out after the attempt's end.",
+        ),
+    )
     log_records: int = field(
         default=100,
         metadata=_of(kind.whole(1, 10_000), "Newest log records of an attempt that are kept."),
@@ -420,14 +435,3 @@ def table() -> tuple[Setting, ...]:
         for f in fields(Settings)
         if f.metadata
     )
-
-
-def show(value: object, unit: str = "") -> str:
-    """Write a value as a source would give it."""
-    if unit == "bytes" and isinstance(value, int):
-        return kind.show_size(value)
-    if value is None or value == NO_SOFT_TIMEOUT:
-        return "none"
-    if isinstance(value, tuple):
-        return ",".join(value) or "all"
-    return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -158,6 +158,10 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             _event(
                 _E, "autopsy.failed", "No evidence could be saved.", "task_id", "attempt", "error"
             ),
+            _event(
+                _I, "sessions.ended", "An attempt's sessions in PostgreSQL end before its kill.",
+                "task_id", "attempt", "ended", "left", "sessions",
+            ),
             # The store
             _event(_E, "store.lost", "The store does not answer; claims stop.", "error"),
             _event(_I, "store.recovered", "The store answers again.", "away_s"),

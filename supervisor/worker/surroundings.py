@@ -19,6 +19,7 @@ from autopsy.signals import INTERRUPT
 from supervisor.model.outcome import printable
 from supervisor.worker import segments, tree
 from supervisor.worker.growth import NAMES_MAX, Growth
+from supervisor.worker.session import Nameplate
 from supervisor.worker.wire import LeftBehind
 
 _log = logging.getLogger("supervisor.worker")
@@ -65,11 +66,13 @@ class Surroundings:
         self._growth = Growth()
         self._uncounted = 0
         self._prefix = ""
+        self._nameplate = Nameplate(f"supervisor/{os.environ.get('SUPERVISOR_WORKER', self._pid)}")
 
     def begin(self, task_id: str, attempt: int) -> None:
-        """An attempt begins: shared memory that it makes bears its name."""
+        """An attempt begins: shared memory and connections that it makes bear its name."""
         self._prefix = segments.prefix_of(task_id, attempt)
         segments.name_after(self._prefix)
+        self._nameplate.show(task_id, attempt)
 
     def quiet(self) -> None:
         """Stop the timers and take back the handlers of a body that is over, before all else.
@@ -100,6 +103,7 @@ class Surroundings:
         The shared memory of one that did not return a value is removed; a worker that goes on
         (`leaving` False) keeps what it has mapped.
         """
+        self._nameplate.take_down()
         ended = self._end_children() if (forked := tree.has_children()) else []
         self._unblock_signals()
         self._restore_output()

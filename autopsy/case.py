@@ -198,7 +198,7 @@ class Case:
     def memory(self) -> Payload:
         return self.sections.get("memory") or {}
 
-    @property
+    @cached_property
     def pid(self) -> int:
         """The id of the process, which is that of its main thread; 0 when nothing was seen."""
         looks = self.listed("process", "threads")
@@ -226,7 +226,16 @@ class Case:
 
     def thread(self, tid: int) -> Thread | None:
         """Return the living thread with this id."""
-        return next((one for one in self.threads if one.tid == tid), None)
+        return self._by_tid.get(tid)
+
+    @cached_property
+    def unparked(self) -> list[Thread]:
+        """The threads that do not only wait to be woken by others."""
+        return [one for one in self.threads if not one.parked]
+
+    @cached_property
+    def _by_tid(self) -> dict[int, Thread]:
+        return {one.tid: one for one in self.threads}
 
     @cached_property
     def _locks(self) -> dict[str, Payload]:
@@ -312,13 +321,18 @@ class Case:
             if isinstance(stack, list)
         ]
 
-    def stack_in(self, sample: Payload, tid: int) -> tuple[Frame, ...]:
+    def stack_in(self, sample: int, tid: int) -> tuple[Frame, ...]:
         """Return a thread's stack in one sample, innermost call first; empty if unknown."""
-        for thread in sample["threads"]:
-            index = int(thread.get("stack", -1))
-            if thread.get("tid") == tid and 0 <= index < len(self._stacks):
-                return self._stacks[index]
-        return ()
+        index = int(self._sampled[sample].get(tid, {}).get("stack", -1))
+        return self._stacks[index] if 0 <= index < len(self._stacks) else ()
+
+    @cached_property
+    def _sampled(self) -> list[dict[int, Payload]]:
+        """The threads of each sample by their ids."""
+        return [
+            {one["tid"]: one for one in sample["threads"] if "tid" in one}
+            for sample in self.samples
+        ]
 
     def _waited_for_cpu(self, look: Payload, after: Payload) -> float:
         """The share of the window in which a thread was ready to run and did not."""
@@ -330,15 +344,14 @@ class Case:
     def _thread(self, look: Payload) -> Thread:
         tid = int(look["tid"])
         after = self._after.get(tid, look)
-        seen = [
-            one for sample in self.samples[:2] for one in sample["threads"] if one.get("tid") == tid
-        ]
-        stacks = [self.stack_in(sample, tid) for sample in self.samples[:2]]
+        looks = self._sampled[:2]
+        seen = [sampled[tid] for sampled in looks if tid in sampled]
+        stacks = [self.stack_in(number, tid) for number in range(len(looks))]
         ticks = after["cpu_ticks"] - look["cpu_ticks"]
         return Thread(
             tid=tid,
             name=str(seen[0]["name"]) if seen and seen[0]["name"] else str(look["name"]),
-            main=tid == self.listed("process", "threads")[0]["tid"],
+            main=tid == self.pid,
             state=look["state"],
             state_after=after["state"],
             wchan=look["wchan"],

@@ -154,7 +154,7 @@ def _is_past(one: Thread, waiter: Thread) -> bool:
 
 def _partner(case: Case, thread: Thread, kind: str) -> Need | None:
     """The other side of a pool, or the only other thread that is not parked as well."""
-    others = [one for one in case.threads if one is not thread and not one.parked]
+    others = [one for one in case.unparked if one is not thread]
     working = [one for one in others if _work_together(thread, one)]
     if working:
         line = f"stacks: {thread.called} waits for what {working[0].called} does in their pool"

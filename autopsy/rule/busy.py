@@ -153,7 +153,8 @@ def gil_held_asleep(case: Case) -> Iterator[Diagnosis]:
 
 def _native_leaf(case: Case, thread: Thread) -> str:
     """The C function the thread is in, in every native sample; empty when it is in none."""
-    found = [_c_function(case.stack_in(sample, thread.tid)) for sample in case.samples[2:]]
+    later = range(2, len(case.samples))
+    found = [_c_function(case.stack_in(number, thread.tid)) for number in later]
     if not found or "" in found:
         return ""
     return f"native code {found[0]}"

@@ -75,7 +75,7 @@ def _held_by_somebody(
 ) -> Iterator[Diagnosis]:
     """Locks whose holder is alive or unknown, while other threads of the process are alive."""
     rooted = [one for one in waiting if needs.chain(case, one)]
-    others = [one for one in case.threads if not one.parked]
+    others = case.unparked
     if rooted:  # the cause is what the holder does
         held = [line for _, need in needs.chain(case, rooted[0]) for line in need.evidence]
         yield hit(Code.DEADLOCK_IN_PROCESS, 0.2, *lines, *held)
@@ -92,7 +92,7 @@ def _nobody_works(
 ) -> Iterator[Diagnosis]:
     """The main thread waits to be woken, and all who could do so only tick or wait for work."""
     main = next((one for one in private if one.main), None)
-    others = [one for one in case.threads if not one.parked]
+    others = case.unparked
     if main is None or not all(only_rests(case, one) for one in others):
         return
     if kinds[main.tid] in (needs.CONDITION, needs.QUEUE_ITEM) and not needs.chain(case, main):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections import Counter
 from collections.abc import Sequence
 
 from score.program import Program
@@ -72,7 +73,18 @@ def summary(rows: Sequence[Row]) -> list[str]:
     """Return the totals, and the evidence of what was not right."""
     wrong = [row for row in rows if row.verdict is not Verdict.RIGHT]
     lines = [f"  {row.case}: {text}" for row in wrong for text in row.evidence[:4]]
-    return [*lines, "", *sentences(totals(rows))]
+    return [*lines, "", *_unsteady(rows), *sentences(totals(rows))]
+
+
+def _unsteady(rows: Sequence[Row]) -> list[str]:
+    """Return how often each case was right that was examined more than once and not always was."""
+    times = Counter(row.case for row in rows)
+    right = Counter(row.case for row in rows if row.verdict is Verdict.RIGHT)
+    return [
+        f"{case}: right {right[case]} of {count} times"
+        for case, count in times.items()
+        if count > 1 and right[case] < count
+    ]
 
 
 def sentences(of: Totals) -> list[str]:

@@ -22,10 +22,12 @@ def as_a_whole(case: Case) -> Iterator[Diagnosis]:
     if not looks:
         return
     if not case.threads and all(one["state"] in "ZX" for one in looks):
-        yield hit(Code.ZOMBIE_PROCESS, 1.0, "process: every thread is in state Z: dead, not reaped")
+        seen = "process: every thread is in state Z: dead, not reaped"
+        yield hit(Code.ZOMBIE_PROCESS, 1.0, seen, *_ending(case))
     elif case.movement and not case.movement["alive"]:
         how = "is gone" if case.movement["reaped"] else "has exited and is not reaped yet"
-        yield hit(Code.NONE_EXITED, 1.0, f"movement: the process {how}; it was alive before")
+        seen = f"movement: the process {how}; it was alive before"
+        yield hit(Code.NONE_EXITED, 1.0, seen, *_ending(case))
     elif case.process.get("frozen"):
         yield hit(Code.STOPPED_FROZEN, 1.0, "process: its cgroup is frozen")
     elif looks[0]["state"] in "Tt":
@@ -34,6 +36,14 @@ def as_a_whole(case: Case) -> Iterator[Diagnosis]:
             yield hit(Code.STOPPED_TRACED, 1.0, f"process: state t, TracerPid {tracer}")
         else:
             yield hit(Code.STOPPED_SIGNAL, 1.0, "process: state T (stopped), TracerPid 0")
+
+
+def _ending(case: Case) -> Iterator[str]:
+    """Say how it ended, where nobody has asked the kernel for that yet."""
+    if (number := case.movement.get("exit_signal")) is not None:
+        yield f"movement: it was ended by signal {number}"
+    elif (code := case.movement.get("exit_code")) is not None:
+        yield f"movement: it ended with exit code {code}"
 
 
 def uninterruptible(case: Case) -> Iterator[Diagnosis]:

@@ -89,12 +89,13 @@ def forks() -> None:
         os.waitpid(-1, 0)
 
 
-def uninterruptible() -> None:
-    """Be in state D: the child of a vfork neither execs nor ends."""
-    # The child borrows our memory and our stack; it may call nothing but the kernel.
+def other_user() -> None:
+    """Be a process of somebody else."""
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
     ready()
-    threading.Thread(target=nap, daemon=True).start()
-    LIBC.syscall(58 if os.uname().machine == "x86_64" else 0)
+    nap()
 
 
 def defunct() -> None:
@@ -117,12 +118,6 @@ def headless() -> None:
 
     threading.Thread(target=go_on).start()
     LIBC.pthread_exit(None)
-
-
-def inside() -> None:
-    """Be the first process of another pid namespace, where it has another pid."""
-    ready()
-    nap()
 
 
 if __name__ == "__main__":

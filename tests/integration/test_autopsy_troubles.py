@@ -1,0 +1,362 @@
+"""Processes that are hard to look at: each gets its answer, in time, and is left as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from score.patient import stuck
+from score.program import Program, programs_of
+
+from autopsy.collect import procfs
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+STUCK = {program.name: program for program in programs_of(PROGRAMS / "stuck")}
+#: The start of a capture on a busy machine, and a moment for its first look.
+ENDS_AFTER_S = 0.5
+WITHOUT_PTRACE = ("setpriv", "--inh-caps=-sys_ptrace", "--bounding-set=-sys_ptrace")
+IN_A_NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=KILL")
+
+
+def may(*prefix: str) -> bool:
+    """Return whether a program can be started so here."""
+    if shutil.which(prefix[0]) is None:
+        return False
+    done = subprocess.run([*prefix, "true"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+AS_ROOT = pytest.mark.skipif(
+    os.geteuid() != 0 or not may(*WITHOUT_PTRACE), reason="gives up a capability, as root"
+)
+NAMESPACES = pytest.mark.skipif(not may(*IN_A_NAMESPACE), reason="makes a pid namespace")
+
+
+@contextmanager
+def troubled(*words: str, prefix: Sequence[str] = ()) -> Iterator[int]:
+    """Run a troubled program for the time of the block; yields the pid that it says is meant."""
+    with subprocess.Popen(
+        [*prefix, sys.executable, str(PROGRAMS / "troubled.py"), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            word, pid = process.stdout.readline().split()
+            assert word == b"ready"
+            yield int(pid)
+        finally:
+            process.kill()
+
+
+def states(pid: int) -> Counter[str]:
+    """Return how many threads are stopped, how many are not: what a capture must not change."""
+    letters = [
+        found[1][0]
+        for tid in procfs.thread_ids(pid)
+        if (found := procfs.stat_fields(f"/proc/{pid}/task/{tid}/stat")) is not None
+    ]
+    return Counter("stopped" if letter in "Tt" else "not stopped" for letter in letters)
+
+
+def answer(pid: int, *options: str, prefix: Sequence[str] = ()) -> dict[str, Any]:
+    """Examine a process as a user would, and make sure that it is left as it was found."""
+    before = states(pid)
+    done = subprocess.run(
+        [*prefix, sys.executable, "-m", "autopsy", str(pid), "--json", "--budget", "8", *options],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert states(pid) == before
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def best(told: dict[str, Any]) -> str:
+    code: str = told["diagnosis"][0]["code"]
+    return code
+
+
+def report(pid: int, *options: str, prefix: Sequence[str] = ()) -> str:
+    done = subprocess.run(
+        [*prefix, sys.executable, "-m", "autopsy", str(pid), *options],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return done.stdout
+
+
+# -- states of the whole process
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "stopped_by_signal",
+        "stopped_frozen",
+        "vfork_child_stays",
+        "zombie_main_thread",
+        "zombie_worker",
+        "exits_meanwhile",
+        "dependency_below_deep_recursion",
+        "gil_kept_busy",
+    ],
+)
+def test_a_state_is_seen_and_left_as_it_is(name: str) -> None:
+    program: Program = STUCK[name]
+    with stuck(program, {}, ENDS_AFTER_S) as patient:
+        if name == "exits_meanwhile":  # nothing is left that could be left as it was
+            told = json.loads(report(patient.pid, "--json"))
+        else:
+            told = answer(patient.pid)
+    assert best(told) in program.expected
+    assert told["ms"] < 4000
+
+
+@pytest.mark.parametrize("native", [(), ("--native",)])
+@pytest.mark.parametrize("name", ["stopped_by_signal", "stopped_frozen", "vfork_child_stays"])
+def test_what_does_not_run_shows_its_stacks_and_is_never_stopped_for_native_calls(
+    name: str, native: tuple[str, ...], tmp_path: Path
+) -> None:
+    out = tmp_path / "a.zip"
+    with stuck(STUCK[name], {}, ENDS_AFTER_S) as patient:
+        told = answer(patient.pid, "--out", str(out), *native)
+    assert told["sections"]["stacks"] == "ok"
+    assert told["ms"] < 4000
+    whole = json.loads(report_of(out))
+    samples = whole["sections"]["stacks"]["samples"]
+    gentle = {"py-spy --nonblocking", "memory"}
+    assert {one["method"] for one in samples if one["threads"]} <= gentle
+    if native:
+        assert samples[-1]["reason"] == "native calls: it cannot be stopped for that"
+
+
+def report_of(bundle: Path) -> str:
+    command = [sys.executable, "-m", "autopsy", "show", str(bundle), "--json"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+
+
+def test_how_an_unreaped_process_ended_is_told() -> None:
+    with troubled("defunct") as pid:
+        told = answer(pid)
+        assert best(told) == "zombie.process"
+        assert told["diagnosis"][0]["evidence"][1] == "movement: it ended with exit code 7"
+
+
+def test_a_main_thread_that_has_left_hides_nothing() -> None:
+    with troubled("headless") as pid:
+        told = answer(pid)
+        assert best(told) == "blocked.sleep"
+        assert "go_on" in report(pid)
+
+
+def test_fifty_thousand_calls_are_cut() -> None:
+    with troubled("deep") as pid:
+        told = answer(pid)
+        assert (best(told), told["sections"]["stacks"]) == ("blocked.sleep", "ok")
+        text = report(pid)
+    assert "nap " in text
+    assert "calls left out" in text
+    assert len(text.splitlines()) < 1000
+
+
+def test_a_thousand_threads_take_two_seconds_at_most() -> None:
+    with troubled("threads") as pid:
+        told = min((answer(pid) for _ in range(3)), key=lambda one: one["ms"])
+    assert told["status"] == "complete"
+    assert told["ms"] <= 2000
+
+
+# -- processes that do not hold still
+
+
+def test_a_storm_of_signals_goes_on_and_is_borne() -> None:
+    with troubled("storm") as pid:
+        told = answer(pid)
+        assert told["status"] == "complete"
+        assert best(told).startswith("busy.") or told["diagnosis"][0]["confidence"] < 0.8
+        assert (procfs.stat_fields(f"/proc/{pid}/stat") or ("", ["?"]))[1][0] in "RS"
+
+
+def test_one_that_forks_all_the_time() -> None:
+    with troubled("forks") as pid:
+        told = answer(pid)
+        assert told["status"] == "complete"
+        assert all(status in ("ok", "skipped") for status in told["sections"].values())
+
+
+def test_a_pid_that_changes_hands() -> None:
+    """The start time that a supervisor knows tells the old one from the new one."""
+    with troubled("plain") as pid:
+        ticks = procfs.start_ticks(pid)
+        assert ticks is not None
+        done = subprocess.run(
+            [sys.executable, "-m", "autopsy", str(pid), "--start-ticks", str(ticks - 1)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert f"pid {pid} started at tick {ticks}, not {ticks - 1}" in done.stderr
+
+
+# -- processes that we may not see, or that are none
+
+
+@AS_ROOT
+def test_one_that_hides_itself() -> None:
+    with troubled("undumpable", prefix=WITHOUT_PTRACE) as pid:
+        told = answer(pid, prefix=WITHOUT_PTRACE)
+        text = report(pid, prefix=WITHOUT_PTRACE)
+        assert answer(pid)["hidden"] == ""  # with the capability
+    assert (told["status"], told["is_python"]) == ("partial", True)
+    assert told["hidden"].startswith("open files, sockets, ")
+    assert told["diagnosis"][0]["confidence"] < 0.8
+    lines = text.splitlines()
+    assert "Why: it does not let itself be read (PR_SET_DUMPABLE), or a security" in text
+    assert "To see it: give it CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE)." in lines
+
+
+@AS_ROOT
+def test_one_of_another_user() -> None:
+    with troubled("other_user") as pid:
+        text = report(pid, prefix=WITHOUT_PTRACE)
+        told = answer(pid)
+    lines = text.splitlines()
+    assert "Why: it runs as user nobody, this as user root." in lines
+    assert "To see it: run it as user nobody." in lines
+    assert (told["hidden"], best(told)) == ("", "blocked.sleep")
+
+
+@NAMESPACES
+def test_one_in_another_pid_namespace() -> None:
+    """Its own pid is 1 there; here it is found by the pid that we see, with its stacks."""
+    with troubled("plain", prefix=IN_A_NAMESPACE) as inner:
+        assert inner == 1
+        (pid,) = [pid for pid in procfs.child_ids(_unshare_pid()) if procfs.command_line(pid)]
+        told = answer(pid)
+        assert (best(told), told["status"]) == ("blocked.sleep", "complete")
+        assert "nap " in report(pid)
+
+
+def _unshare_pid() -> int:
+    return next(
+        pid for pid in procfs.child_ids(os.getpid()) if procfs.command_line(pid)[:1] == ["unshare"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("pid", "said"),
+    [
+        ("2", "pid 2 is a thread of the kernel (kthreadd)"),
+        ("4194303", "no process has pid 4194303"),
+        ("99999999999999999999", "no process has pid 99999999999999999999"),
+        ("0", "no process has pid 0"),
+        ("four", "four is neither a pid nor a command"),
+        ("12x", "12x is neither a pid nor a command"),
+    ],
+)
+def test_what_is_no_process_is_refused(pid: str, said: str) -> None:
+    if pid == "2" and not procfs.is_kernel_thread(2):
+        pytest.skip("the kernel's threads are not seen from here")
+    done = subprocess.run(
+        [sys.executable, "-m", "autopsy", pid], capture_output=True, text=True, check=False
+    )
+    first, second = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1 if said[0] in "pn" else 2, "")
+    assert first == f"autopsy: {said}"
+    assert second.startswith("remedy: ")
+
+
+def test_a_thread_is_told_from_its_process() -> None:
+    with troubled("threads") as pid:
+        tid = procfs.thread_ids(pid)[1]
+        done = subprocess.run(
+            [sys.executable, "-m", "autopsy", str(tid)], capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert f"{tid} is a thread of process {pid} (" in done.stderr
+    assert f"autopsy {pid}" in done.stderr
+
+
+def test_the_first_process_of_all_is_no_surprise() -> None:
+    told = answer(1)
+    assert told["diagnosis"][0]["confidence"] < 0.8
+    assert told["is_python"] is not True
+
+
+# -- never left stopped
+
+
+def test_an_autopsy_that_is_killed_in_its_middle_leaves_the_process_running(tmp_path: Path) -> None:
+    """Whatever it was just doing: the kernel lets go what a dead tracer held."""
+    counter = tmp_path / "counter"
+    counter.write_bytes(bytes(8))
+    with troubled("busy", str(counter)) as pid:
+        for number in range(10):
+            with subprocess.Popen(
+                [sys.executable, "-m", "autopsy", str(pid), "--json"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            ) as capture:
+                time.sleep(0.12 + 0.06 * number)
+                capture.kill()
+            assert goes_on(counter), f"stopped by capture {number}: {states(pid)}"
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+        assert best(answer(pid)).startswith("busy.")
+
+
+def goes_on(counter: Path, patience_s: float = 5.0) -> bool:
+    """Return whether it counts on: a dump that outlives its capture may last a moment."""
+    deadline, before = time.monotonic() + patience_s, counter.read_bytes()
+    while time.monotonic() < deadline:
+        time.sleep(0.02)
+        if counter.read_bytes() != before:
+            return True
+    return False
+
+
+def test_many_captures_of_one_that_is_busy_cost_it_only_their_own_time(tmp_path: Path) -> None:
+    """Between the captures it is as fast as before them, and it is never found stopped."""
+    counter = tmp_path / "counter"
+    counter.write_bytes(bytes(8))
+    with troubled("busy", str(counter)) as pid:
+        between = []
+        alone = [rate(counter) for _ in range(5)]
+        for _ in range(20):
+            told = answer(pid)
+            assert best(told).startswith("busy.")
+            between.append(rate(counter))
+        alone += [rate(counter) for _ in range(5)]
+    # The best of each: what else the machine does only ever makes it slower.
+    assert max(between) > 0.85 * max(alone)
+    assert min(between) > 0
+
+
+def rate(counter: Path, seconds: float = 0.2) -> float:
+    """Return how much it counts per CPU second that the test's own machine gives it."""
+    begun, before = time.monotonic(), int.from_bytes(counter.read_bytes(), "little")
+    time.sleep(seconds)
+    after = int.from_bytes(counter.read_bytes(), "little")
+    return (after - before) / (time.monotonic() - begun)

@@ -125,6 +125,12 @@ class Frame:
         except Unreadable:
             return 0
 
+    def values(self) -> tuple[int, ...]:
+        """Return what a suspended call refers to: its variables as they lie, then its stack."""
+        count = min(self.top, len(self.code.slot_names) + self.code.stack_size)
+        start = self.address + at.FRAME_SLOTS
+        return self._objects.memory.words(start, count) if count else ()
+
     def stack(self) -> list[int]:
         """Return the value stack from the bottom; in a running frame with left-overs on top."""
         base, depth = len(self.code.slot_names), self.code.stack_size

@@ -106,11 +106,17 @@ class Tasks:
     def _held_by(self, chain: Chain) -> Iterator[tuple[int, str]]:
         for frame in chain.calls:
             for block in entered(self.objects, frame):
-                kind = _LOCKS.get(self.objects.type_of(block.address).name)
+                lock = block.address
+                kind = _LOCKS.get(self.objects.type_of(lock).name)
                 if kind == "Condition":
-                    yield self.objects.attribute(block.address, "_lock"), "Lock"
-                elif kind:
-                    yield block.address, kind
+                    lock, kind = self.objects.attribute(lock, "_lock"), "Lock"
+                if kind and self._is_taken(lock, kind):
+                    yield lock, kind
+
+    def _is_taken(self, lock: int, kind: str) -> bool:
+        """Whether a lock is locked: a condition gives its own away while it waits."""
+        locked = self.objects.attribute(lock, "_locked")
+        return kind != "Lock" or bool(locked and self.objects.integer(locked))
 
     def _holders(self) -> dict[int, int]:
         """The lock → the task in whose block it is; not those that several tasks are in."""

@@ -1,22 +1,47 @@
 """Who can wake a waiting task: a timer, a descriptor, a signal, a thread, or nobody.
 
-Secret: the proof of nobody. Either a circle leads back, or only the task itself knows the future it
-awaits, which the reference count tells, or its loop has nothing left to do and no thread to help.
+Secret: the proof of nobody. All references to what a task waits for are counted; when each of them
+is a variable of a task that itself can never go on, nobody is left. In doubt it is unknown.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
 from autopsy.cpython import layout as at
-from autopsy.cpython.eventloop import EventLoop, captured, read_loop
-from autopsy.cpython.held import function_name
+from autopsy.cpython.eventloop import captured, read_loop
+from autopsy.cpython.held import entered, function_name
 from autopsy.cpython.reader import Unreadable
 from autopsy.cpython.task import Task, Tasks
 
 TIMER, IO, SIGNAL, THREAD, NOBODY, UNKNOWN = "timer", "io", "signal", "thread", "nobody", "unknown"
+# The weakest of the wakers of those that must all end decides.
+_WEAKEST_FIRST = (NOBODY, UNKNOWN, THREAD, SIGNAL, IO, TIMER)
 # What `run_in_executor` and `wrap_future` leave at a future that a thread will complete.
 _OF_A_THREAD = "_call_check_cancel"
 _MAX_CALLBACKS = 100
-_MAX_DEPTH = 500
+# Beyond, what cannot be told at once stays unknown.
+_MAX_JUDGED = 3000
+
+
+@dataclass(slots=True)
+class _Prospect:
+    """What a task's waking depends on: a waker of its own, all of some tasks, or any of some."""
+
+    waker: str = ""
+    all_of: list[int] = field(default_factory=list)
+    any_of: list[int] = field(default_factory=list)
+
+    def judge(self, hopeless: set[int]) -> str:
+        """Return the waker as far as these tasks are without hope; empty while there may be one."""
+        if self.waker:
+            return self.waker
+        if not hopeless.isdisjoint(self.all_of):
+            return NOBODY
+        if self.any_of:
+            return NOBODY if hopeless.issuperset(self.any_of) else UNKNOWN
+        return "" if self.all_of else UNKNOWN
 
 
 class Wakers:
@@ -28,52 +53,106 @@ class Wakers:
         self._memory = tasks.memory
         addresses = {task.loop for task in tasks.tasks.values()}
         self.loops = {one: read_loop(tasks.objects, one) for one in addresses}
-        self._known: dict[int, str] = {}
         self._lonely = len(tasks.interpreter.threads) == 1
+        judged = list(tasks.tasks.values())[:_MAX_JUDGED]
+        self._knowers = self._who_knows(judged) if len(tasks.tasks) <= _MAX_JUDGED else {}
+        self._prospects = {task.address: self._prospect(task) for task in judged}
+        self._hopeless = self._without_hope()
 
-    def of(self, task: Task, path: tuple[int, ...] = ()) -> str:
+    def of(self, task: Task, depth: int = 0) -> str:
         """Return who can wake a task."""
-        known = self._known.get(task.address)
-        if known is None:
-            if task.address in path:
-                return NOBODY  # a circle
-            known = UNKNOWN
-            if len(path) < _MAX_DEPTH and self._tasks.state(task) == "pending":
-                known = self._find(task, (*path, task.address))
-            self._known[task.address] = known
-        return known
+        prospect = self._prospects.get(task.address)
+        if prospect is None or depth > 50:
+            return UNKNOWN
+        found = prospect.judge(self._hopeless)
+        if found:
+            return found
+        tasks = self._tasks.tasks
+        wakers = {self.of(tasks[one], depth + 1) for one in prospect.all_of[:_MAX_CALLBACKS]}
+        return next(one for one in _WEAKEST_FIRST if one in wakers)
 
-    def _find(self, task: Task, path: tuple[int, ...]) -> str:
+    def _without_hope(self) -> set[int]:
+        """Take all for lost, then save those for whom somebody is left, until none is saved."""
+        hopeless = set(self._prospects)
+        while True:
+            saved = {one for one in hopeless if self._prospects[one].judge(hopeless) != NOBODY}
+            if not saved:
+                return hopeless
+            hopeless -= saved
+
+    # The prospects of one task
+
+    def _prospect(self, task: Task) -> _Prospect:
+        try:
+            return self._find(task)
+        except Unreadable:
+            return _Prospect(UNKNOWN)
+
+    def _find(self, task: Task) -> _Prospect:
+        if self._tasks.state(task) != "pending":
+            return _Prospect(UNKNOWN)
         loop = self.loops[task.loop]
         targets = {task.address, task.waiter}
-        for woken, waker in (
-            (loop.by_timer, TIMER),
-            (loop.by_io, IO),
-            (loop.by_signal, SIGNAL),
-        ):
-            if not targets.isdisjoint(woken):
-                return waker
-        try:
-            others = self._tasks.awaited_by(task)
-            if others:
-                return self._of_all(others, path)
-            awaited = [task.waiter, *self._shielded(task.waiter)]
-            if any(self._by_thread(one) for one in awaited):
-                return THREAD
-            if self._nobody_else_knows(task) or self._is_at_rest(loop):
-                return NOBODY
-        except Unreadable:
-            return UNKNOWN
-        return UNKNOWN
+        reached = ((loop.by_timer, TIMER), (loop.by_io, IO), (loop.by_signal, SIGNAL))
+        waker = next((one for woken, one in reached if not targets.isdisjoint(woken)), "")
+        if waker:
+            return _Prospect(waker)
+        shielded = self._shielded(task.waiter)
+        if any(self._by_thread(one) for one in (task.waiter, *shielded)):
+            return _Prospect(THREAD)
+        all_of = self._tasks.awaited_by(task) + [
+            one for one in shielded if one in self._tasks.tasks
+        ]
+        if all_of:
+            return _Prospect(all_of=all_of)
+        nothing = not (loop.timers or loop.watched or loop.ready or loop.by_signal)
+        if loop.known and nothing and self._lonely:
+            return _Prospect(NOBODY)
+        return _Prospect(any_of=self._first_of(task) or self._only_known_to(task))
 
-    def _of_all(self, others: list[int], path: tuple[int, ...]) -> str:
-        """All of them must end: one that never does is enough."""
-        tasks = self._tasks.tasks
-        found = {self.of(tasks[one], path) for one in others[:_MAX_CALLBACKS]}
-        for waker in (NOBODY, UNKNOWN, THREAD, SIGNAL, IO):
-            if waker in found:
-                return waker
-        return TIMER
+    def _first_of(self, task: Task) -> list[int]:
+        """Return the tasks of which `asyncio.wait` awaits one or all."""
+        innermost = task.chain.calls[-1]
+        if not innermost.is_in("asyncio/tasks.py", "_wait"):
+            return []
+        awaited = self._objects.elements(innermost.local("fs"), _MAX_CALLBACKS)
+        tasks = [one for one in awaited if one in self._tasks.tasks]
+        return tasks if len(tasks) == len(awaited) else []
+
+    def _only_known_to(self, task: Task) -> list[int]:
+        """Return the tasks that alone can reach what this one waits for; empty when others can."""
+        awaited = self._tasks.waited_object(task)
+        if not awaited:
+            if task.chain.end != task.waiter:
+                return []
+            awaited = task.waiter
+        knowers = self._knowers.get(awaited, {})
+        counted = sum(knowers.values())
+        if awaited == task.waiter:
+            counted += 2  # by the task itself and by the iterator of its await
+            knowers = {**knowers, task.address: 1}
+        return list(knowers) if self._memory.word(awaited) <= counted else []
+
+    def _who_knows(self, judged: Iterable[Task]) -> dict[int, dict[int, int]]:
+        """What tasks wait for → how often the variables of each task refer to it."""
+        wanted = {task.waiter for task in judged}
+        wanted.update(self._tasks.waited_object(task) for task in judged)
+        known: dict[int, dict[int, int]] = {}
+        for task in judged:
+            for frame in task.chain.calls:
+                try:
+                    values = [*frame.values()]
+                    # An exit function on the stack refers to the object of its block.
+                    values += [one.address for one in entered(self._objects, frame)]
+                except Unreadable:
+                    continue
+                for value in values:
+                    if value in wanted:
+                        counts = known.setdefault(value, {})
+                        counts[task.address] = counts.get(task.address, 0) + 1
+        return known
+
+    # Callbacks
 
     def _by_thread(self, future: int) -> bool:
         return any(
@@ -81,12 +160,12 @@ class Wakers:
         )
 
     def _shielded(self, future: int) -> list[int]:
-        """Return the futures that a shield, or a wait with a limit, has put this one before."""
+        """Return the futures that a shield has put this one before."""
         found: list[int] = []
         for callback in self._callbacks(future):
             if function_name(self._objects, callback) == "_outer_done_callback":
                 found += captured(self._objects, callback)
-        return [one for one in found if self._objects.is_a(one, "_asyncio.Future")]
+        return [one for one in found if self._objects.is_a(one, "_asyncio.Future", "_asyncio.Task")]
 
     def _callbacks(self, future: int) -> list[int]:
         if not self._objects.is_a(future, "_asyncio.Future", "_asyncio.Task"):
@@ -97,17 +176,3 @@ class Wakers:
             return [first]
         pairs = self._objects.elements(listed, _MAX_CALLBACKS)
         return [first, *(self._objects.elements(pair, 2)[0] for pair in pairs)]
-
-    def _nobody_else_knows(self, task: Task) -> bool:
-        """Whether the future is referred to by the task and its own calls alone."""
-        if task.chain.end != task.waiter:
-            return False
-        own = 2  # by the task and by the iterator of its await
-        for frame in task.chain.calls:
-            own += list(frame.locals().values()).count(task.waiter)
-        return self._memory.word(task.waiter) <= own
-
-    def _is_at_rest(self, loop: EventLoop) -> bool:
-        """Whether a loop waits for nothing at all, in a process without other threads."""
-        nothing = not loop.timers and not loop.watched and not loop.ready and not loop.by_signal
-        return loop.known and nothing and self._lonely

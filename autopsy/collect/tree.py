@@ -22,8 +22,8 @@ _STARTED, _USER, _SYSTEM = 19, 11, 12
 # How the library starts processes of its own, and one that is as common as the library.
 _ROLES = (
     (re.compile(r"--multiprocessing-fork"), "multiprocessing worker"),
-    (re.compile(r"multiprocessing\.resource_tracker import|resource_tracker"), "resource tracker"),
-    (re.compile(r"multiprocessing\.forkserver import"), "fork server"),
+    (re.compile(r"resource_tracker import main"), "resource tracker"),
+    (re.compile(r"forkserver import main"), "fork server"),
     (re.compile(r"popen_loky"), "joblib worker"),
 )
 
@@ -53,11 +53,13 @@ def collect(patient: Patient) -> Payload:
 
 def role(command_line: list[str], of_patient: list[str]) -> str:
     """Return what a child is to its parent, as far as its command line tells; else empty."""
+    if command_line and command_line == of_patient:
+        return "fork of the patient"
     text = " ".join(command_line)
     for pattern, name in _ROLES:
         if pattern.search(text):
             return name
-    return "fork of the patient" if command_line and command_line == of_patient else ""
+    return ""
 
 
 def _described(

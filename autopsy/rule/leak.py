@@ -16,8 +16,9 @@ _THREADS_MANY = 500
 _ZOMBIES_MANY = 20
 _NEARLY = 0.9
 _MIB = 1 << 20
-# Below this nobody calls it a leak; a Python program with a few large libraries has less.
-_MEMORY_MUCH = 96 * _MIB
+# Below this nobody calls it a leak; a Python program with a few large libraries has less. Less is
+# enough where one container has very many items.
+_MEMORY_MUCH, _MEMORY_SOME = 96 * _MIB, 64 * _MIB
 _GROWN = 0.3 * _MIB
 _ITEMS_MANY = 50_000
 # What share of its own memory Python's objects must take to be the ones that leak.
@@ -45,16 +46,17 @@ def memory(case: Case) -> Iterator[Diagnosis]:
     """Name memory that was taken and never given back; never sure where it does not grow."""
     anonymous = int(case.memory.get("anonymous_bytes") or 0)
     heap = case.sections.get("heap") or {}
-    if anonymous < _MEMORY_MUCH or not heap or len(case.threads) > _THREADS_MANY:
+    containers = [one for one in heap.get("containers") or [] if one["length"] >= _ITEMS_MANY]
+    much = _MEMORY_SOME if containers else _MEMORY_MUCH
+    if anonymous < much or not heap or len(case.threads) > _THREADS_MANY:
         return
     objects = int(heap.get("python_bytes") or 0)
     grown = _growth(case)
     lines = [f"memory: {anonymous // _MIB} MiB of its own, Python's objects {objects // _MIB} MiB"]
     lines += [f"growth: {grown / _MIB:+.1f} MiB while it was looked at"] if grown else []
     lines += [_counted(one) for one in (heap.get("types") or [])[:3]]
-    containers = [one for one in heap.get("containers") or [] if one["length"] >= _ITEMS_MANY]
     lines += [f"heap: {one['name']}, a {one['type']} of {one['length']}" for one in containers[:2]]
-    grows = grown > _GROWN
+    grows = grown > (0 if containers else _GROWN)
     if objects >= _PYTHON_SHARE * anonymous:
         sure = 0.88 if grows else 0.78 if containers else 0.45
         yield hit(Code.LEAK_MEMORY_PYTHON, sure, *lines)

@@ -23,6 +23,7 @@ _PIPE_WRITES = ("pipe_write", "anon_pipe_write")
 _SIDE = 0.85
 # A loop that only asks for something uses next to no CPU between two sleeps.
 _WORKS = 0.06
+_TURNS = 4
 # What a thread does between two pieces of work says little.
 _BETWEEN = 0.4
 _RESTING = (Code.NONE_IDLE, Code.NONE_PROGRESSING)
@@ -55,11 +56,12 @@ def waits(case: Case) -> Iterator[Diagnosis]:
 def works(case: Case) -> Iterator[Diagnosis]:
     """Name threads that are seen at work in several places, now running, now waiting."""
     for one in case.threads:
-        if one.gets_on and not one.running:
+        in_turns = one.cpu_ratio > _WORKS and one.switches > _TURNS
+        if (one.gets_on or in_turns) and not one.running:
+            sure = 0.6 if one.gets_on else 0.45
             seen = f"movement: {one.cpu_ratio:.0%} CPU, {one.switches} wake-ups"
-            yield hit(
-                Code.NONE_PROGRESSING, 0.6, seen, f"motion: {one.motion}", f"stacks: {one.where}"
-            )
+            motion = f"motion: {one.motion}"
+            yield hit(Code.NONE_PROGRESSING, sure, seen, motion, f"stacks: {one.where}")
 
 
 def stack_alone(case: Case) -> Iterator[Diagnosis]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,27 @@ CANARIES = [
     ),
     ("-----BEGIN PRIVATE KEY-----\nc4n4ry cut off", "[redacted]"),
     ("card 4111 1111 1111 1111 charged", "card [redacted] charged"),
+    ("login pin=c4n4 ok", "login pin=[redacted] ok"),
+    ("{'token': 'c4n4ry', 'n': 1}", "{'token': [redacted], 'n': 1}"),
+    ("{'password': b'c4n4ry'}", "{'password': [redacted]}"),
+    ("accessToken=c4n4ry", "accessToken=[redacted]"),
+    ("[('X-Api-Key', 'c4n4ry'), ('Accept', '*')]", "[('X-Api-Key', [redacted]), ('Accept', '*')]"),
+    ("(b'authorization', b'c4n4ry')", "(b'authorization', [redacted])"),
+    (r'"{\"password\": \"c4n4ry\", \"a\": 1}"', r'"{\"password\": [redacted], \"a\": 1}"'),
+    ("credentials: {'user': 'c4n4ry', 'k': 1} sent", "credentials: [redacted] sent"),
+    ("cut off: password='c4n4ry and mo", "cut off: password=[redacted]"),
+    ("password=c4n4,c4n4ry&user=bob", "password=[redacted]&user=bob"),
+    ("host=db password='c4n4 ry' user=app", "host=db password=[redacted] user=app"),
+    ("DRIVER={PG};UID=app;PWD=c4n4ry;DATABASE=x", "DRIVER={PG};UID=app;PWD=[redacted];DATABASE=x"),
+    ("AccountKey=c4n4ry==;EndpointSuffix=x", "AccountKey=[redacted];EndpointSuffix=x"),
+    ("redis://:c4n/4ry@cache:6379/0", "redis://:[redacted]@cache:6379/0"),
+    ("https://c4n4ryc4n4ryc4n4ryc4n4ry@host/x.git", "https://[redacted]@host/x.git"),
+    ("run tool --api-key c4n4ry --fast", "run tool --api-key [redacted] --fast"),
+    ("ran mysql -u app -pc4n4ry shop", "ran mysql -u app -p[redacted] shop"),
+    ("ALTER ROLE app PASSWORD 'c4n4''ry';", "ALTER ROLE app PASSWORD [redacted];"),
+    ("c4n4ryc4n4ryc4n4ry\nc4n4ryc=\n-----END RSA PRIVATE KEY-----\nafter", "[redacted]\nafter"),
+    ("hooks.slack.com/services/T0/B0/c4n4ry", "hooks.slack.com/services/[redacted]"),
+    ("npm_c4n4ryc4n4ryc4n4ryc4n4ryc4n4ryc4n4ry", "[redacted]"),
 ]
 
 
@@ -45,6 +68,12 @@ def test_values_with_the_shape_of_a_secret_are_removed(given_text: str, expected
         "4111 1111 1111 1112 is no card: its check digit is wrong",
         "1700000000.123456 INFO ready",
         "def authenticate(user): ...",
+        "3 passed, 1 failed; pass: all of them",
+        "the password must be given",
+        "author: bob, monkey: 3, tokenizer: fast",
+        "SELECT id FROM account WHERE key > 3",
+        "http://host:80/path?mail=a@b.example",
+        "spinning=True mapping: 3",
     ],
 )
 def test_harmless_text_is_left_alone(harmless: str) -> None:
@@ -101,6 +130,47 @@ def test_a_command_line_loses_the_values_of_secret_options() -> None:
         "--verbose",
         "file",
     ]
+
+
+@pytest.mark.parametrize(
+    ("given_line", "expected"),
+    [
+        ("mysql -uapp -pc4n4ry shop", "mysql -uapp -p[redacted] shop"),
+        ("/usr/bin/redis-cli -a c4n4ry ping", "/usr/bin/redis-cli -a [redacted] ping"),
+        ("sshpass -pc4n4ry ssh host", "sshpass -p[redacted] ssh host"),
+        ("curl -u bob:c4n4ry http://host", "curl -u [redacted] http://host"),
+        ("openssl -passin pass:c4n4ry", "openssl -passin [redacted]"),
+        ("env PGPASSWORD=c4n4ry psql", "env PGPASSWORD=[redacted] psql"),
+        ("mkdir -p /srv/data", "mkdir -p /srv/data"),
+        ("python -m app --workers 4", "python -m app --workers 4"),
+    ],
+)
+def test_options_of_one_letter_that_are_secrets(given_line: str, expected: str) -> None:
+    assert redact.arguments(given_line.split()) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("API_TOKEN", True), ("SECRET_KEY_BASE", True), ("TOKEN_2", True), ("dbPassword", True),
+        ("COOKIE_DOMAIN", False), ("TOKEN_URL", False), ("PASSWORD_FILE", False), ("PATH", False),
+    ],
+)  # fmt: skip
+def test_a_name_about_a_secret_is_not_that_of_one(name: str, secret: bool) -> None:
+    assert redact.is_secret_itself(name) is secret
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    ["a_", "a.", "password ", "token=a,", "x://", "://", "\\", '"', "4111 ", "mysql -", "--a-", "(",
+     "-----END PRIVATE KEY-----\n", "token={", "'a', ", "cookie:"],
+)  # fmt: skip
+@pytest.mark.parametrize("before", ["", "password=", 'token: "', "x://a:"])
+def test_no_text_takes_long(repeated: str, before: str) -> None:
+    text = before + repeated * (65536 // len(repeated))
+    begun = time.process_time()
+    redact.text(text)
+    assert time.process_time() - begun < 1
 
 
 def test_only_allowed_variables_are_kept() -> None:

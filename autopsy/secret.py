@@ -1,0 +1,140 @@
+"""Values known to be secret, removed wherever they appear and in whatever writing.
+
+Secret: in which forms a value turns up again: as it is, in JSON, in a repr, in a URL, in base64,
+line by line, and cut at either end of a text. `redact` removes by shape; here nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from autopsy import redact
+
+#: Shorter ones would be found everywhere.
+MIN_LENGTH = 4
+_MAX_VALUES = 500
+_MAX_CHARACTERS = 10_000
+# Shorter values must stand alone: a word may begin with them.
+_SURE_LENGTH = 8
+# What is left of a value at the end of a text that was cut there.
+_CUT_LENGTH = 8
+_MIN_NUMBER = 10**5
+
+
+class Secrets:
+    """A set of secret values. Redacting with it includes all that `redact` does."""
+
+    __slots__ = ("_ends", "_numbers", "_pattern", "_starts")
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        chosen = list(dict.fromkeys(one for one in values if len(one) >= MIN_LENGTH))[:_MAX_VALUES]
+        forms = sorted({form for one in chosen for form in _forms(one)}, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(_as_pattern, forms))) if forms else None
+        self._numbers = frozenset(one for one in chosen if one.lstrip("-").isdigit())
+        long = [one for one in chosen if len(one) > _CUT_LENGTH]
+        self._ends = _by(one[:_CUT_LENGTH] for one in long), tuple(long)
+        self._starts = _by(one[-_CUT_LENGTH:] for one in long), tuple(long)
+
+    def text(self, value: str) -> str:
+        """Return the text without these values and without what looks like a secret."""
+        return redact.text(self._removed(value))
+
+    def tree(self, value: Any) -> Any:
+        """Return JSON data without these values, keys included, and redacted by name and shape."""
+        known = self._known_removed(value) if self._pattern is not None else value
+        return redact.tree(known)
+
+    def _known_removed(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._removed(value)
+        if isinstance(value, dict):
+            return {self._removed(str(key)): self._known_removed(one) for key, one in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._known_removed(one) for one in value]
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        return redact.MARK if is_number and self._is_known(value) else value
+
+    def _is_known(self, number: int) -> bool:
+        return abs(number) >= _MIN_NUMBER and str(number) in self._numbers
+
+    def _removed(self, value: str) -> str:
+        return (
+            self._without_cut_ends(self._pattern.sub(redact.MARK, value))
+            if self._pattern
+            else value
+        )
+
+    def _without_cut_ends(self, value: str) -> str:
+        if self._ends[0] is None or self._starts[0] is None or len(value) < _CUT_LENGTH:
+            return value
+        longest = max(map(len, self._ends[1]))
+        for match in self._ends[0].finditer(value, max(0, len(value) - longest)):
+            rest = value[match.start() :]
+            if any(one.startswith(rest) for one in self._ends[1]):
+                value = f"{value[: match.start()]}{redact.MARK}"
+                break
+        for match in self._starts[0].finditer(value, 0, longest):
+            rest = value[: match.end()]
+            if any(one.endswith(rest) for one in self._starts[1]):
+                return f"{redact.MARK}{value[match.end() :]}"
+        return value
+
+
+def in_params(params: Any, marked: Iterable[str] = ()) -> Iterator[str]:
+    """Yield the values of params whose name is marked or says that it is secret, however deep."""
+    names = frozenset(marked)
+    if isinstance(params, Mapping):
+        for name, value in params.items():
+            if str(name) in names or redact.looks_secret(str(name)):
+                yield from leaves(value)
+            else:
+                yield from in_params(value, names)
+    elif isinstance(params, (list, tuple)):
+        for value in params:
+            yield from in_params(value, names)
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """Yield every text and number in JSON data as text."""
+    if isinstance(value, Mapping):
+        for one in value.values():
+            yield from leaves(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from leaves(one)
+    elif isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
+        yield str(value)
+
+
+def _forms(value: str) -> Iterator[str]:
+    import base64  # only where there are secrets: a bundle of last resort has few
+    from urllib.parse import quote, quote_plus
+
+    value = value[:_MAX_CHARACTERS]
+    yield value
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield repr(value)[1:-1]
+    yield repr(value.encode("utf-8", "replace"))[2:-1]
+    yield quote(value, safe="", errors="replace")
+    yield quote(value, errors="replace")
+    yield quote_plus(value, errors="replace")
+    if len(value) >= _SURE_LENGTH:
+        encoded = base64.b64encode(value.encode("utf-8", "replace")).decode()
+        yield encoded.rstrip("=")
+        yield from (line.strip() for line in value.splitlines() if len(line.strip()) >= 16)
+
+
+def _as_pattern(form: str) -> str:
+    escaped = re.escape(form)
+    if len(form) >= _SURE_LENGTH:
+        return escaped
+    return rf"(?<![A-Za-z0-9]){escaped}(?![A-Za-z0-9])"
+
+
+def _by(parts: Iterable[str]) -> re.Pattern[str] | None:
+    found = "|".join(re.escape(part) for part in dict.fromkeys(parts))
+    return re.compile(found) if found else None

@@ -1,0 +1,103 @@
+"""A value that is known to be secret goes, in whatever writing; nothing else does."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autopsy.redact import MARK
+from autopsy.secret import Secrets, in_params, leaves
+
+VALUE = 'blue/horse "7" é\\staple\nbattery'
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        VALUE,
+        json.dumps(VALUE),
+        json.dumps(VALUE, ensure_ascii=False),
+        repr(VALUE),
+        repr(VALUE.encode()),
+        quote(VALUE, safe=""),
+        quote(VALUE),
+        quote_plus(VALUE),
+        base64.b64encode(VALUE.encode()).decode(),
+    ],
+)
+def test_a_value_goes_in_every_writing(written: str) -> None:
+    told = Secrets([VALUE]).text(f"before {written} after")
+    assert "horse" not in told
+    assert "staple" not in told
+    assert told.startswith("before ")
+    assert told.rstrip("=").endswith(" after")
+
+
+def test_a_tree_loses_values_numbers_and_keys() -> None:
+    secrets = Secrets(["bluehorse", "1234567", "4711"])
+    tree = {"pid": 4711, "card": 1234567, "bluehorse": ["x bluehorse", 7, None, True, 4711.5]}
+    assert secrets.tree(tree) == {
+        "pid": 4711,
+        "card": MARK,
+        MARK: ["x [redacted]", 7, None, True, 4711.5],
+    }
+
+
+def test_short_values_stand_alone_and_the_shortest_are_not_searched() -> None:
+    secrets = Secrets(["main", "abc", "7"])
+    assert (
+        secrets.text("main domain mainly abc 7 (main)")
+        == "[redacted] domain mainly abc 7 ([redacted])"
+    )
+
+
+def test_what_a_cut_left_of_a_value_goes_too() -> None:
+    secrets = Secrets(["correct-horse-battery"])
+    assert secrets.text("query was correct-horse-b") == "query was [redacted]"
+    assert secrets.text("rse-battery came first") == "[redacted] came first"
+    assert secrets.text("a correct-horse-drawn carriage") == "a correct-horse-drawn carriage"
+
+
+def test_lines_of_a_long_value_go_one_by_one() -> None:
+    key = "\n".join(f"line{number}-of-a-long-key" for number in range(3))
+    assert Secrets([key]).text("INFO line1-of-a-long-key") == "INFO [redacted]"
+
+
+def test_params_that_are_marked_or_named_so_are_secret_however_deep() -> None:
+    params = {
+        "password": "a1", "customer": {"pan": ["b2", 3], "api_key": {"x": "c4"}, "name": "free"},
+        "ref": "d5", "rows": [{"token": 6.5}], "flag": True,
+    }  # fmt: skip
+    assert list(in_params(params, ["pan", "ref"])) == ["a1", "b2", "3", "c4", "d5", "6.5"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=12),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(JSON)
+def test_without_known_values_only_shapes_count(value: Any) -> None:
+    from autopsy import redact
+
+    assert Secrets().tree(value) == redact.tree(value)
+
+
+@given(
+    st.lists(st.text("abcäß\"'\\ \n/", min_size=8, max_size=30), min_size=1), st.text(max_size=9)
+)
+def test_no_value_survives(values: list[str], between: str) -> None:
+    secrets = Secrets(values)
+    told = secrets.tree({"text": between.join(values), "rows": values, "json": json.dumps(values)})
+    assert not [one for one in values if any(one in leaf for leaf in leaves(told))]
+    assert secrets.tree(told) == told

@@ -24,6 +24,7 @@ _ENOUGH_LOOKS = 10
 # A loop that only asks for something uses next to no CPU and stands in few places.
 _WORKS, _LINES_MANY = 0.02, 3
 _TICKS_PER_S = 100  # USER_HZ: fixed at 100 in what /proc shows on x86-64 and arm64
+_OWN_TOLD = 3
 _LOOPS = ("_run_once", "run_forever")
 
 
@@ -152,13 +153,14 @@ class Thread:
 
     @cached_property
     def where(self) -> str:
-        """The calls for evidence: the program's own first, then the innermost ones."""
+        """The calls for evidence: the program's own, and the innermost one."""
         if not self.frames:
             return "no Python stack"
-        innermost = " < ".join(str(frame) for frame in self.frames[:3])
-        if self.own_frame is None or self.own_frame is self.frames[0]:
-            return innermost
-        return f"{self.own_frame}, there in {innermost}"
+        own = [frame for frame in self.frames if frame.own][:_OWN_TOLD]
+        if not own:
+            return " < ".join(str(frame) for frame in self.frames[:_OWN_TOLD])
+        told = " < ".join(str(frame) for frame in own)
+        return told if own[0] is self.frames[0] else f"{told}, there in {self.frames[0]}"
 
 
 class Case:

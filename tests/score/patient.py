@@ -44,9 +44,9 @@ class Patient:
 
 @contextmanager
 def stuck(
-    program: Program, environment: Mapping[str, str], ends_after_s: float
+    program: Program, environment: Mapping[str, str], settle_s: float, ends_after_s: float
 ) -> Iterator[Patient]:
-    """Have the program stuck for the time of the block.
+    """Have the program stuck for the time of the block, and for `settle_s` before.
 
     `ends_after_s` is for programs that end by themselves, where they take that as an argument.
     Raises NotStuck, CannotRun.
@@ -58,7 +58,7 @@ def stuck(
         first = _start(program, words, place, {**environment, "STUCK_MARK": mark})
         try:
             pid = _ready(program, first, place)
-            time.sleep(program.settle_s)
+            time.sleep(program.settle_s(settle_s))
             _freeze(program, pid)
             yield Patient(pid, first)
         finally:

@@ -16,6 +16,7 @@ HEALTHY = frozenset({"none.idle", "none.progressing"})
 _FIRST_LINE = re.compile(r"DIAGNOSIS\s+([a-z_.|]+)(.*)", re.DOTALL)
 #: Looked at while they happen: a second later an exit is over, and memory grows no longer.
 _SETTLE_S = {"none.exited": 0.0, "leak.memory_python": 0.2, "leak.memory_native": 0.2}
+#: For everything else; by then it has long been stuck.
 SETTLE_S = 1.0
 
 
@@ -41,10 +42,9 @@ class Program:
         """Say whether nothing is wrong with it."""
         return HEALTHY.issuperset(self.expected)
 
-    @property
-    def settle_s(self) -> float:
+    def settle_s(self, most_s: float) -> float:
         """Return how long to wait after it has said that it is ready."""
-        return min(_SETTLE_S.get(code, SETTLE_S) for code in self.expected)
+        return min(_SETTLE_S.get(code, most_s) for code in self.expected)
 
 
 def programs_of(directory: Path) -> list[Program]:

@@ -22,7 +22,7 @@ from typing import Any
 import psycopg
 import servers
 from score.patient import CannotRun, NotStuck, stuck
-from score.program import SERVERS, Program, programs_of
+from score.program import SERVERS, SETTLE_S, Program, programs_of
 from score.verdict import Row, Verdict, judged
 
 #: What programs take where nobody tells them; in the copy that runs it is ours.
@@ -36,12 +36,13 @@ AT_A_TIME = 2
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where programs are examined: a copy of their directory, and the servers that they use."""
+    """Where programs are examined: copies of them and of what examines, and their servers."""
 
     programs: Sequence[Program]
     environment: dict[str, str]
+    autopsy: Path
     bundles: Path | None = None
-    autopsy: Path = REPOSITORY
+    settle_s: float = SETTLE_S
 
     def examine(self, program: Program) -> Row:
         """Make one program stuck and return what the autopsy said of it."""
@@ -62,7 +63,7 @@ class Bench:
     def _examined(self, program: Program) -> dict[str, Any]:
         """Return the answer. A program that had ended before the first look is tried again."""
         for ends_after_s in ENDS_AFTER_S:
-            with stuck(program, self.environment, ends_after_s) as patient:
+            with stuck(program, self.environment, self.settle_s, ends_after_s) as patient:
                 answer = self._answer(program, patient.pid)
             codes = [one["code"] for one in answer["diagnosis"]]
             if program.expected != ("none.exited",) or codes[:1] != ["zombie.process"]:
@@ -147,6 +148,7 @@ def bench_of(
     bundles: Path | None = None,
     autopsy: Path = REPOSITORY,
     path: Path | None = None,
+    settle_s: float = SETTLE_S,
 ) -> Iterator[Bench]:
     """Copy a directory of programs and start the servers that they use.
 
@@ -161,15 +163,18 @@ def bench_of(
         stack.callback(postgresql.stop)
         redis = servers.start_redis()
         stack.callback(redis.stop)
+        # A copy, too: it must not change under the programs of one score.
+        shutil.copytree(autopsy / "autopsy", Path(place) / "autopsy")
         _rewrite_ports(copy, dict(zip(USUAL_PORTS, (postgresql.port, redis.port), strict=True)))
         if bundles is not None:
+            bundles = bundles.resolve()
             bundles.mkdir(parents=True, exist_ok=True)
         environment = {
             "STUCK_PG_DSN": postgresql.dsn,
             "STUCK_REDIS_PORT": str(redis.port),
             "PYTHONPATH": str(path or ""),
         }
-        yield Bench(programs_of(copy), environment, bundles, autopsy)
+        yield Bench(programs_of(copy), environment, Path(place), bundles, settle_s)
 
 
 def _rewrite_ports(directory: Path, ports: dict[str, int]) -> None:

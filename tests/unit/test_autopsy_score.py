@@ -57,9 +57,9 @@ def test_only_what_is_healthy_is_a_control() -> None:
 
 
 def test_an_exit_and_a_growth_are_looked_at_while_they_happen() -> None:
-    assert SLEEPS.settle_s == 1.0
-    assert replace(SLEEPS, expected=("none.exited",)).settle_s == 0.0
-    assert replace(SLEEPS, expected=("leak.memory_native",)).settle_s == 0.2
+    assert SLEEPS.settle_s(1.0) == 1.0
+    assert replace(SLEEPS, expected=("none.exited",)).settle_s(1.0) == 0.0
+    assert replace(SLEEPS, expected=("leak.memory_native",)).settle_s(1.0) == 0.2
 
 
 @pytest.mark.parametrize(

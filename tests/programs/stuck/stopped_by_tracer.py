@@ -16,7 +16,7 @@ def attach(tell: Callable[[str], None]) -> None:
     libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
     parent = os.getppid()
     tell("")
-    time.sleep(0.3)
+    time.sleep(0.1)
     if libc.ptrace(PTRACE_ATTACH, parent, None, None) != 0:
         cannot(f"ptrace: {os.strerror(ctypes.get_errno())}")
     signal.pause()

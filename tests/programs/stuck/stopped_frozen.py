@@ -15,7 +15,7 @@ def freeze_parent(tell: Callable[[str], None]) -> None:
     """Freeze it a moment later, and thaw it when it is to be killed: frozen, it cannot die."""
     parent = os.getppid()
     tell("")
-    time.sleep(0.3)
+    time.sleep(0.1)
     try:
         group = _freezer.freeze(parent)
     except _freezer.CannotFreeze as exc:

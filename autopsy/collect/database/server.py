@@ -30,6 +30,11 @@ _PROCESSES = {
 }  # fmt: skip
 # Those of them that are the database itself, not something before it.
 _SERVING = frozenset({"postgres", "redis-server", "valkey-server", "keydb-server"})
+# Programs that only pass on what another server says.
+_PASSING_ON = frozenset(
+    {"ssh", "docker-proxy", "cloud-sql-proxy", "cloud_sql_proxy", "envoy", "haproxy", "socat",
+     "kubectl", "stunnel", "stunnel4", "slirp4netns", "pasta", "rootlessport"}
+)  # fmt: skip
 _WELL_KNOWN = {5432: POSTGRESQL, 5433: POSTGRESQL, 6432: POSTGRESQL, 6379: REDIS, 6380: REDIS}
 # What is surely something else is never asked in the words of PostgreSQL.
 _OTHER_PORTS = frozenset(
@@ -136,14 +141,13 @@ class _Recognition:
             return POSTGRESQL
         if peer.startswith(("/", "@")):
             return _kind_of_path(peer, self._known)
-        if process and name:
-            return ""
         host, _, number = peer.rpartition(":")
         port = int(number) if number.isdigit() else 0
         given = _given(host.strip("[]"), port, self._known)
         if given or port in _WELL_KNOWN:
             return given or _WELL_KNOWN[port]
-        return POSTGRESQL if port not in _OTHER_PORTS and self._speaks_postgresql() else ""
+        may_be = port not in _OTHER_PORTS and (not name or name in _PASSING_ON)
+        return POSTGRESQL if may_be and self._speaks_postgresql() else ""
 
     def served(self, local: str) -> Payload | None:
         """Return the backend of this host that says in its title that it serves this end.

@@ -36,10 +36,11 @@ NOTICED = 1000
 Found = tuple[Payload, list[tuple[int, int, int]]]
 
 
-def count(interpreter: Interpreter, until_mono: float) -> Found:
+def count(interpreter: Interpreter, until_mono: float, most_pieces: float = 1.0) -> Found:
     """Count the objects of a heap until then, and say what the whole of it holds by that.
 
-    Shapes: the payload of the section; then (length, type, address) of the large containers seen.
+    `most_pieces` is the share of the memory to stop at. Shapes: the payload of the section; then
+    (length, type, address) of the large containers seen.
     """
     began = clock.mono()
     census = _census(interpreter)
@@ -48,7 +49,7 @@ def count(interpreter: Interpreter, until_mono: float) -> Found:
     pagemap = os.open(f"/proc/{interpreter.pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
     try:
         for start, size in _spread(pieces):
-            if clock.mono() > until_mono:
+            if clock.mono() > until_mono or visited >= most_pieces * len(pieces):
                 break
             for address, length in _present(pagemap, start, size):
                 census.count(interpreter.memory.fetch(address, length), address)

@@ -42,23 +42,25 @@ def collector(over_bytes: int | None = None) -> Callable[[Patient], Payload]:
         began = clock.mono()
         interpreter = open_interpreter(patient.pid, began + _READING_S)
         try:
-            payload, seen = heap.count(interpreter, began + _COUNTING_S)
+            count = heap.Count(interpreter)
+            count.run(began + _COUNTING_S)
         except (Unreadable, OutOfTime, KeyError) as exc:
             raise Skipped("its heap changes too quickly, or is made in a way unknown") from exc
+        # Finding the names may find giants too: it comes before the sum.
+        containers = _containers(interpreter, count, began + _READING_S)
+        payload = count.payload()
         if not payload["small_bytes"]:
             raise Skipped("it does not use Python's own allocator (PYTHONMALLOC)")
-        payload["containers"] = _containers(interpreter, seen, began + _READING_S)
+        payload["containers"] = containers
         payload["ms"] = round((clock.mono() - began) * 1000, 1)
         return payload
 
     return collect
 
 
-def _containers(
-    interpreter: Interpreter, seen: list[tuple[int, int, int]], until_mono: float
-) -> list[Payload]:
-    lengths = {address: (length, kind) for length, kind, address in seen}
-    owners = Owners(interpreter, set(lengths), heap.NOTICED, until_mono)
+def _containers(interpreter: Interpreter, count: heap.Count, until_mono: float) -> list[Payload]:
+    lengths = count.containers
+    owners = Owners(interpreter, set(lengths), count.giant, until_mono)
     owners.search()
     unnamed = [
         {"name": "", "type": heap.type_name(interpreter, kind), "length": length}

@@ -19,6 +19,8 @@ _HEADER = struct.Struct("<I4xQQQIIII")
 _ALIGNMENT, _CLASSES = 16, 32
 # A pool's largest block: what is larger comes from malloc.
 SMALL_BYTES = _ALIGNMENT * _CLASSES
+# A single one of these in a sample must not be taken for many.
+GIANT_BYTES = 8 << 20
 # Words before an object: none, the collector's two, or those and its values and dict.
 _PREFIXES = (0, 2, 4)
 _MALLOC_HEADER_BYTES, _MALLOC_FLAGS, _MAPPED = 8, 7, 2
@@ -34,7 +36,8 @@ Measure = Callable[[tuple[int, ...]], tuple[int, int]]
 class Tally:
     """What was counted so far: objects and bytes by the address of their type.
 
-    `large` is what the objects outside of pools take, `tables` what containers keep there.
+    `large` is what the objects outside of pools take, `tables` what containers keep there. In
+    `giants` are type and bytes by address: one of those stands for itself alone.
     """
 
     objects: Counter[int] = field(default_factory=Counter)
@@ -43,6 +46,7 @@ class Tally:
     used: int = 0
     large: int = 0
     tables: int = 0
+    giants: dict[int, tuple[int, int]] = field(default_factory=dict)
     containers: list[tuple[int, int, int]] = field(default_factory=list)
 
 
@@ -92,10 +96,10 @@ class Census:
         for offset in range(-address % POOL_BYTES, len(piece) - POOL_BYTES + 1, POOL_BYTES):
             pool = read_pool(piece, offset, address)
             if pool is not None:
-                self._outside(piece, outside, offset)
+                self._outside(piece, outside, offset, address)
                 self._inside(piece, offset, address, pool)
                 outside = offset + POOL_BYTES
-        self._outside(piece, outside, len(piece))
+        self._outside(piece, outside, len(piece), address)
 
     def _inside(self, piece: bytes, offset: int, address: int, pool: Pool) -> None:
         tally, size = self.tally, pool.block_bytes
@@ -127,20 +131,24 @@ class Census:
             length, kept = sized.of(head)
             if not 0 <= length < _LONGEST or not 0 <= kept < _LONGEST:
                 continue  # torn
-            tally.bytes[kind] += kept
-            if kept > SMALL_BYTES:
-                tally.tables += kept
+            if kept >= GIANT_BYTES:
+                tally.giants[address] = kind, kept
+            else:
+                tally.bytes[kind] += kept
+                tally.tables += kept if kept > SMALL_BYTES else 0
             if sized.holds_items and length >= self._noticed:
                 tally.containers.append((length, kind, address))
 
-    def _outside(self, piece: bytes, start: int, end: int) -> None:
+    def _outside(self, piece: bytes, start: int, end: int, address: int) -> None:
         if end - start < SMALL_BYTES:
             return
         for packed, large in self._large:
             place = piece.find(packed, start, end)
             while place >= 0:
                 size = _large_bytes(piece, place, large)
-                if size:
+                if size >= GIANT_BYTES:
+                    self.tally.giants[address + place - 8] = large.type, size
+                elif size:
                     self.tally.objects[large.type] += 1
                     self.tally.bytes[large.type] += size
                     self.tally.large += size

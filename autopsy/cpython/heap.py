@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from autopsy import clock
 from autopsy.collect import procfs
@@ -24,6 +26,7 @@ _PAGE = 4096
 _SLOT_PAGES = arena.POOL_BYTES // _PAGE
 _MAPS_LIMIT = 8 << 20
 _MAX_PIECES = 1 << 20
+_MAX_FIRSTS = 200
 _MAX_TYPES_KNOWN = 100_000
 _MAX_TYPES, _MAX_BUFFERS = 20, 8
 _PRESENT, _SWAPPED = 1 << 63, 1 << 62
@@ -33,38 +36,130 @@ _BUFFERS = ("bytes", "str", "bytearray", "array.array", "numpy.ndarray", "memory
 #: Containers with this many items or more are worth a name.
 NOTICED = 1000
 
-Found = tuple[Payload, list[tuple[int, int, int]]]
+
+@dataclass(slots=True)
+class _Stratum:
+    """Pieces of memory of one kind, and what was counted in those visited so far."""
+
+    pieces: list[tuple[int, int]]
+    census: Census
+    visited: int = 0
+
+    @property
+    def weight(self) -> float:
+        """How many pieces each visited one stands for."""
+        return len(self.pieces) / self.visited if self.visited else 0.0
 
 
-def count(interpreter: Interpreter, until_mono: float, most_pieces: float = 1.0) -> Found:
-    """Count the objects of a heap until then, and say what the whole of it holds by that.
+class Count:
+    """The count of one heap."""
 
-    `most_pieces` is the share of the memory to stop at. Shapes: the payload of the section; then
-    (length, type, address) of the large containers seen.
-    """
-    began = clock.mono()
-    census = _census(interpreter)
-    pieces = _pieces(interpreter.pid)
-    visited = 0
-    pagemap = os.open(f"/proc/{interpreter.pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for start, size in _spread(pieces):
-            if clock.mono() > until_mono or visited >= most_pieces * len(pieces):
-                break
-            for address, length in _present(pagemap, start, size):
-                census.count(interpreter.memory.fetch(address, length), address)
-            visited += 1
-    finally:
-        os.close(pagemap)
-    share = visited / len(pieces) if pieces else 1.0
-    payload = _payload(interpreter, census.tally, share)
-    payload["ms"] = round((clock.mono() - began) * 1000, 1)
-    return payload, census.tally.containers
+    def __init__(self, interpreter: Interpreter) -> None:
+        self._interpreter = interpreter
+        self._sized = _sized(interpreter)
+        self._large = _large(interpreter)
+        types = _all_types(interpreter, interpreter.variables("builtins")["object"])
+        # Where a mapping begins there is the head of a giant object, if it holds one.
+        firsts, others = _pieces(interpreter.pid)
+        self._strata = [
+            _Stratum(pieces, Census(types, self._sized, self._large, NOTICED))
+            for pieces in (firsts, others)
+            if pieces
+        ]
+        self.giants: dict[int, tuple[int, int]] = {}
+
+    def run(self, until_mono: float, most_pieces: float = 1.0) -> None:
+        """Count until then, or until that share of the pieces has been visited."""
+        path = f"/proc/{self._interpreter.pid}/pagemap"
+        pagemap = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            for stratum in self._strata:
+                for start, size in _spread(stratum.pieces):
+                    limit = most_pieces * len(stratum.pieces)
+                    if clock.mono() > until_mono or stratum.visited >= limit:
+                        break
+                    for address, length in _present(pagemap, start, size):
+                        piece = self._interpreter.memory.fetch(address, length)
+                        stratum.census.count(piece, address)
+                    stratum.visited += 1
+        finally:
+            os.close(pagemap)
+        for stratum in self._strata:
+            self.giants.update(stratum.census.tally.giants)
+
+    @property
+    def containers(self) -> dict[int, tuple[int, int]]:
+        """Length and type of the large containers seen, by address."""
+        return {
+            address: (length, kind)
+            for stratum in self._strata
+            for length, kind, address in stratum.census.tally.containers
+        }
+
+    def giant(self, address: int, kind: int) -> bool:
+        """Add an object that was found in another way, if it is a giant."""
+        memory = self._interpreter.memory
+        size = 0
+        if kind in self._sized:
+            _, size = self._sized[kind].of(memory.words(address, self._sized[kind].words))
+        for large in self._large:
+            if large.type == kind:
+                size = large.size(memory.read(address, large.head_bytes))
+        if not arena.GIANT_BYTES <= size < 1 << 40:
+            return False
+        self.giants[address] = kind, size
+        return True
+
+    def payload(self) -> Payload:
+        """Return what the whole heap holds, by what was seen of it."""
+        objects, sizes = Counter[int](), Counter[int]()
+        used = free = beside = 0.0
+        for stratum in self._strata:
+            tally, weight = stratum.census.tally, self._weight(stratum)
+            for kind, count in tally.objects.items():
+                objects[kind] += round(count * weight)
+                sizes[kind] += round(tally.bytes[kind] * weight)
+            used += tally.used * weight
+            free += (tally.pools * arena.POOL_BYTES - tally.used) * weight
+            beside += (tally.large + tally.tables) * weight
+        for kind, size in self.giants.values():
+            objects[kind] = max(1, objects[kind]) if kind in self._sized else objects[kind] + 1
+            sizes[kind] += size
+        giants = sum(size for _, size in self.giants.values())
+        share = sum(one.visited for one in self._strata) / max(1, self._size)
+        return {
+            "objects": objects.total(),
+            "seen": sum(one.census.tally.objects.total() for one in self._strata),
+            "partial": share < 1,
+            "share": round(share, 4),
+            **self._rows(objects, sizes),
+            "python_bytes": round(used + beside) + giants,
+            "small_bytes": round(used),
+            "unused_bytes": round(free),
+            "left_out": max(0, len(sizes) - _MAX_TYPES),
+        }
+
+    @property
+    def _size(self) -> int:
+        return sum(len(one.pieces) for one in self._strata)
+
+    def _weight(self, stratum: _Stratum) -> float:
+        """When one kind was not reached at all, the other has to stand for both."""
+        if all(one.visited for one in self._strata):
+            return stratum.weight
+        return self._size / max(1, sum(one.visited for one in self._strata))
+
+    def _rows(self, objects: Counter[int], sizes: Counter[int]) -> Payload:
+        rows = [
+            {"type": type_name(self._interpreter, kind), "count": objects[kind], "bytes": size}
+            for kind, size in sizes.most_common(_MAX_TYPES)
+        ]
+        buffers = [one for one in rows if one["type"] in _BUFFERS]
+        return {"types": rows, "buffers": buffers[:_MAX_BUFFERS]}
 
 
-def _census(interpreter: Interpreter) -> Census:
+def _sized(interpreter: Interpreter) -> dict[int, Sized]:
     builtins = interpreter.variables("builtins")
-    types = _all_types(interpreter, builtins["object"])
     sized = {
         builtins["list"]: Sized(5, 4, 64, arena.list_size),
         builtins["dict"]: Sized(5, 2, 10, arena.dict_size),
@@ -84,12 +179,16 @@ def _census(interpreter: Interpreter) -> Census:
     ):
         if address := interpreter.variables(module).get(name):
             sized[address] = one
-    large = [
+    return sized
+
+
+def _large(interpreter: Interpreter) -> list[Large]:
+    builtins = interpreter.variables("builtins")
+    return [
         Large(builtins["str"], 0, at.TEXT_STATE + 4, arena.text_bytes),
         Large(builtins["bytes"], 0, at.OBJECT_SIZE + 8, arena.binary_bytes),
         Large(builtins["tuple"], 2, at.OBJECT_SIZE + 8, arena.tuple_bytes),
     ]
-    return Census(types, sized, large, NOTICED)
 
 
 def _all_types(interpreter: Interpreter, root: int) -> set[int]:
@@ -110,17 +209,24 @@ def _all_types(interpreter: Interpreter, root: int) -> set[int]:
     return found
 
 
-def _pieces(pid: int) -> list[tuple[int, int]]:
-    """Return start and size of the pieces of memory that no file stands behind."""
-    found: list[tuple[int, int]] = []
+def _pieces(pid: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return start and size of the pieces of memory that no file stands behind.
+
+    Those at the begin of a mapping come apart, unless there are too many to visit them all.
+    """
+    firsts: list[tuple[int, int]] = []
+    others: list[tuple[int, int]] = []
     for match in _MAPPING.finditer(procfs.read_text(f"/proc/{pid}/maps", _MAPS_LIMIT) or ""):
         start, end = int(match[1], 16), int(match[2], 16)
-        while start < end and len(found) < _MAX_PIECES:
+        found = firsts
+        while start < end and len(others) < _MAX_PIECES:
             # Cut where pools may begin.
             until = min((start // _PIECE + 1) * _PIECE, end)
             found.append((start, until - start))
-            start = until
-    return found
+            start, found = until, others
+    if len(firsts) > _MAX_FIRSTS:
+        firsts, others = [], firsts + others
+    return firsts, others
 
 
 def _spread(pieces: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -184,34 +290,6 @@ def _ndarray_size(interpreter: Interpreter) -> arena.Measure:
             return 0, 0
 
     return measure
-
-
-def _payload(interpreter: Interpreter, tally: arena.Tally, share: float) -> Payload:
-    share = max(share, 1e-6)
-    whole = {kind: round(size / share) for kind, size in tally.bytes.items()}
-    seen = sum(tally.objects.values())
-    rows = [
-        {
-            "type": type_name(interpreter, kind),
-            "count": round(tally.objects[kind] / share),
-            "bytes": size,
-        }
-        for kind, size in sorted(whole.items(), key=lambda one: -one[1])[:_MAX_TYPES]
-    ]
-    buffers = [one for one in rows if one["type"] in _BUFFERS]
-    pools = tally.pools * arena.POOL_BYTES
-    return {
-        "objects": round(seen / share),
-        "seen": seen,
-        "partial": share < 1,
-        "share": round(share, 4),
-        "types": rows,
-        "buffers": buffers[:_MAX_BUFFERS],
-        "python_bytes": round((tally.used + tally.large + tally.tables) / share),
-        "small_bytes": round(tally.used / share),
-        "unused_bytes": round((pools - tally.used) / share),
-        "left_out": max(0, len(whole) - _MAX_TYPES),
-    }
 
 
 def type_name(interpreter: Interpreter, address: int) -> str:

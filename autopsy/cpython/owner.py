@@ -8,11 +8,12 @@ inside of a decorator or a slot is found too.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from autopsy import clock
 from autopsy.cpython import layout as at
+from autopsy.cpython.heap import NOTICED
 from autopsy.cpython.interpreter import Interpreter
 from autopsy.cpython.objects import Type
 from autopsy.cpython.reader import OutOfTime, Unreadable
@@ -43,12 +44,16 @@ class Owners:
     """The names of the large containers of a program, the wanted ones among them."""
 
     def __init__(
-        self, interpreter: Interpreter, wanted: set[int], noticed: int, until_mono: float
+        self,
+        interpreter: Interpreter,
+        wanted: set[int],
+        seen_giant: Callable[[int, int], bool],
+        until_mono: float,
     ) -> None:
         self._interpreter = interpreter
         self._objects = interpreter.objects
         self._wanted = wanted
-        self._noticed = noticed
+        self._seen_giant = seen_giant
         self._until = until_mono
         self._queue: deque[_Place] = deque()
         self._seen: set[int] = set()
@@ -101,11 +106,12 @@ class Owners:
 
     def _look(self, place: _Place) -> None:
         kind = self._objects.type_of(place.address)
+        self._seen_giant(place.address, kind.address)
         if kind.flags & _PLAIN or kind.name in ("builtins.module", "builtins.NoneType"):
             return
         if self._is_container(kind):
             length = self._length(place.address, kind)
-            if length >= self._noticed or place.address in self._wanted:
+            if length >= NOTICED or place.address in self._wanted:
                 self._name(place.address, place.name, kind, length)
         if place.depth < _MAX_DEPTH:
             for address, name in self._inside(place, kind):
@@ -178,9 +184,12 @@ class Owners:
         return bool(kind.flags & _ITEMS) or not set(_SETS).isdisjoint(kind.bases)
 
     def _length(self, address: int, kind: Type) -> int:
-        if {"builtins.set", "builtins.frozenset"}.isdisjoint(kind.bases):
-            return self._objects.length(address)
-        return self._interpreter.memory.word(address + at.SET_USED)
+        place = at.OBJECT_SIZE
+        if kind.flags & at.FLAG_DICT:
+            place = at.DICT_USED
+        elif not {"builtins.set", "builtins.frozenset"}.isdisjoint(kind.bases):
+            place = at.SET_USED
+        return self._interpreter.memory.word(address + place)
 
     def _name(self, address: int, name: str, kind: Type, length: int) -> None:
         self.found.setdefault(

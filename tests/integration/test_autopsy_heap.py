@@ -18,6 +18,7 @@ from autopsy.collect import memory, procfs
 from autopsy.collect.patient import open_patient
 from autopsy.cpython import heap
 from autopsy.cpython.interpreter import open_interpreter
+from autopsy.cpython.owner import Owners
 from autopsy.section import Payload, Skipped
 
 MIB = 1 << 20
@@ -61,8 +62,9 @@ def by_type(payload: Payload) -> dict[str, tuple[int, int]]:
 
 def whole(pid: int) -> Payload:
     """Count without a limit of time: the machine may be busy."""
-    interpreter = open_interpreter(pid, clock.mono() + 30)
-    return heap.count(interpreter, clock.mono() + 30)[0]
+    count = heap.Count(open_interpreter(pid, clock.mono() + 30))
+    count.run(clock.mono() + 30)
+    return count.payload()
 
 
 @pytest.fixture(scope="module")
@@ -118,14 +120,42 @@ def test_what_python_takes_is_nearly_all_of_its_memory(zoo: int) -> None:
 
 
 def test_a_part_stands_for_the_whole(zoo: int) -> None:
-    interpreter = open_interpreter(zoo, clock.mono() + 30)
-    payload, _ = heap.count(interpreter, clock.mono() + 30, most_pieces=0.4)
+    count = heap.Count(open_interpreter(zoo, clock.mono() + 30))
+    count.run(clock.mono() + 30, most_pieces=0.4)
+    payload = count.payload()
     assert payload["partial"]
     assert payload["share"] == pytest.approx(0.4, abs=0.02)
     assert payload["seen"] < 0.8 * payload["objects"]
     found = by_type(payload)
     assert found["__main__.Row"][0] == pytest.approx(30_000, rel=0.5)
     assert found["bytes"][1] == pytest.approx(10 * MIB, rel=0.5)
+
+
+def test_one_giant_is_neither_missed_nor_multiplied_in_a_part() -> None:
+    source = """
+        import sys
+        class Store:
+            pass
+        STORE = Store()
+        STORE.index = [None] * 5_000_000
+        BLOB = bytes(1) * 50_000_000
+        several = [bytes(1) * 100_000 for _ in range(500)]
+        say_ready()
+        sys.stdin.read()
+    """
+    with patient(source) as one:
+        interpreter = open_interpreter(one.pid, clock.mono() + 30)
+        count = heap.Count(interpreter)
+        count.run(clock.mono() + 30, most_pieces=0.1)
+        owners = Owners(interpreter, set(count.containers), count.giant, clock.mono() + 30)
+        owners.search()
+        payload = count.payload()
+    assert payload["share"] < 0.2
+    found = by_type(payload)
+    assert 40_000_000 <= found["list"][1] < 45_000_000
+    assert 70_000_000 < found["bytes"][1] < 150_000_000
+    named = [each for each in owners.found.values() if each["length"] == 5_000_000]
+    assert named == [{"name": "__main__.STORE.index", "type": "list", "length": 5_000_000}]
 
 
 @pytest.mark.parametrize("state", ["stopped", "holding the GIL"])

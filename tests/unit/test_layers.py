@@ -73,7 +73,7 @@ def test_imports_keep_the_contracts() -> None:
     [
         "import supervisor.worker.main, supervisor.worker.zygote; from supervisor import App",
         "from supervisor import App; app = App(); app.task(name='t')(lambda ctx: None)",
-        "import autopsy.agent, autopsy.ring, autopsy.memfd",
+        "import autopsy.agent, autopsy.ring, autopsy.memfd, autopsy.stackring, autopsy.sampler",
     ],
     ids=["worker", "program", "patient"],
 )

@@ -79,6 +79,24 @@ def test_oom_kill_of_a_worker(group: Path, start_node: Start) -> None:
     assert node.stop() == 0
 
 
+def test_oom_kill_leaves_a_bundle(group: Path, start_node: Start) -> None:
+    """Of what outlives the process: how it ended, and what it said, did and used until then."""
+    node = start_node("tests.programs.tasks_crashing:app", prefix=_inside(group), workers=1)
+    view = node.run("eats_memory", timeout=60)
+    eventually(lambda: node.reader.autopsies(view.task_id), 10, "the bundle is known")
+    bundle = node.bundle(view.task_id)
+    facts = bundle.sections["facts"]
+    assert (facts["verdict"], facts["exit"]) == ("oom_killed", "killed by signal 9 (SIGKILL)")
+    assert facts["exit_detail"].startswith("oom_kill of control group ")
+    assert facts["max_rss_bytes"] > LIMIT_BYTES / 3
+    assert facts["progress"] == {"done": 3, "total": 9}
+    assert facts["looks"]
+    assert [one["text"] for one in bundle.sections["logs"]["records"]] == ["step 3 of 9"]
+    assert bundle.sections["output"]["text"].startswith("about to fail\n")
+    assert "by the kernel's OOM killer" in bundle.report
+    assert node.stop() == 0
+
+
 def test_oom_kill_of_a_grandchild(group: Path, start_node: Start) -> None:
     """The worker lives on, and the node says that something else below it died of it."""
     node = start_node(prefix=_inside(group), workers=1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-import signal
 import time
 
 from supervisor import App
@@ -43,13 +42,6 @@ def eats_memory(ctx):
     kept = [_lead_up(ctx)]
     while True:
         kept.append(b"x" * 2**22)
-
-
-@app.task(max_retries=0)
-def has_its_zygote_killed(ctx):
-    _lead_up(ctx)
-    os.kill(os.getppid(), signal.SIGKILL)
-    time.sleep(600)
 
 
 def _lead_up(ctx):

@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,6 +34,7 @@ or so, in which a process that is on the CPU stands still for some milliseconds.
 
   autopsy 4711                          the report, the most likely cause first
   autopsy 4711 --out why.zip            and everything that was seen, to send to somebody
+  autopsy 4711 --html why.html          the report as a page, with pictures
   autopsy 4711 --json | jq .diagnosis   for a program
   autopsy 4711 --native                 with the calls of C code
 
@@ -104,10 +105,21 @@ def _examine(arguments: list[str]) -> int:
         help="show the calls of C code too; the process stands still for a tenth of a second or so",
     )
     parser.add_argument("--out", type=Path, help="also write the bundle to this .zip file")
+    parser.add_argument("--html", metavar="FILE", help="also write the report as an HTML page")
+    parser.add_argument(
+        "--max-bytes",
+        type=int,
+        default=8 << 20,
+        help="cut what is in the bundle to this, the least worth first (default: %(default)s)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
     given = parser.parse_args(arguments)
     with progress(f"examining process {given.pid}", given.budget, sys.stderr):
         captured = _within_budget(given, {}, _too_late)
+    if given.html:
+        from autopsy.page import write_page
+
+        write_page(given.html, captured.page())
     _print(_summary(captured, given.out) if given.json else painted(captured.report, sys.stdout))
     return 0
 
@@ -118,13 +130,20 @@ def _too_late(why: str) -> None:
 
 def _show(arguments: list[str]) -> int:
     from autopsy.bundle import read_bundle  # only here: a capture never reads bundles
+    from autopsy.page import page_of, write_page
     from autopsy.terminal import painted
 
     parser = _Parser(prog="autopsy show", description="Print the report of a bundle.")
     parser.add_argument("bundle", type=Path, help="the .zip file")
-    parser.add_argument("--json", action="store_true", help="print everything in it as JSON")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print everything in it as JSON")
+    form.add_argument("--html", metavar="FILE", help="write its HTML page to a file; - prints it")
     given = parser.parse_args(arguments)
     bundle = read_bundle(given.bundle)
+    if given.html:
+        page = page_of(bundle)
+        _print(page) if given.html == "-" else write_page(given.html, page)
+        return 0
     if not given.json:
         _print(painted(bundle.report, sys.stdout))
         return 0
@@ -161,8 +180,11 @@ def _prune(arguments: list[str]) -> int:
 def _capture(arguments: list[str]) -> int:
     given = _capture_parser().parse_args(arguments)
     facts = _read_facts(given.facts) if given.facts else {}
+    secrets = facts.pop("secrets", [])
     try:
-        captured = _within_budget(given, facts, lambda why: _print(_failure(given.out, why)))
+        captured = _within_budget(
+            given, facts, lambda why: _print(_failure(given.out, why)), map(str, secrets)
+        )
     except AutopsyError as exc:
         busy = isinstance(exc, AlreadyExamined)
         _print(_failure(given.out, exc.message) | ({"status": "busy"} if busy else {}))
@@ -271,7 +293,10 @@ def _asking(given: argparse.Namespace, facts: dict[str, Any]) -> Any:
 
 
 def _within_budget(
-    given: argparse.Namespace, facts: dict[str, Any], late: Callable[[str], None]
+    given: argparse.Namespace,
+    facts: dict[str, Any],
+    late: Callable[[str], None],
+    secrets: Iterable[str] = (),
 ) -> Any:
     """Capture under a watchdog: writing to a dead file system must not outlast the budget."""
     from autopsy.capture import Order, capture
@@ -300,6 +325,8 @@ def _within_budget(
             out=given.out,
             budget_s=given.budget,
             facts=facts,
+            secrets=tuple(secrets),
+            max_bytes=getattr(given, "max_bytes", 8 << 20),
             py_spy=given.py_spy,
             facts_only=getattr(given, "facts_only", False),
             native=getattr(given, "native", False),

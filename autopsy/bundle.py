@@ -1,8 +1,8 @@
-"""The bundle: one zip file with a manifest, one JSON file per section and the report.
+"""The bundle: one zip file with a manifest, one JSON file per section and the report twice.
 
-Secret: the file layout. Invariants: everything is redacted before it is written, mode 0600; a
-bundle appears under its name whole or not at all (`.partial`, fsync, rename); every section's
-checksum is verified when it is read.
+Secret: the file layout, and what is cut first when there is too much. Invariants: everything is
+redacted before it is written, mode 0600; a bundle appears under its name whole or not at all
+(`.partial`, fsync, rename); every checksum is verified when it is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from autopsy import VERSION, redact
-from autopsy.cause import Diagnosis
+from autopsy.cause import RULES_VERSION, Diagnosis
 from autopsy.errors import BundleNotWritten, BundleUnreadable
 from autopsy.section import Payload, Section, Status
 
@@ -27,6 +27,14 @@ SCHEMA = 1
 PARTIAL = ".partial"
 # Larger than any ordinary section; 2000 threads with distinct stacks are cut to it.
 SECTION_CAP_BYTES = 1 << 20
+# Of all contents, before compression: a directory of bundles is kept by bytes.
+MAX_BYTES = 8 << 20
+# What is cut first when all sections together are too much; those not named are cut last.
+_LEAST_WORTH = (
+    "fds", "growth", "heap", "children", "sockets", "ring", "output", "logs", "locks", "memory",
+    "process", "movement", "pools", "asyncio", "databases", "stacks", "thread_locks", "facts",
+)  # fmt: skip
+_TIGHT_BYTES = (256 << 10, 32 << 10, 2 << 10)
 # Each round keeps less of every long list and text until the section fits.
 _CUT_ROUNDS = ((2000, 65536), (500, 16384), (100, 4096), (20, 1024), (5, 256))
 _MANIFEST = "manifest.json"
@@ -71,29 +79,39 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A bundle read back, checksums verified."""
+    """A bundle read back, checksums verified; `page` is empty in an older one."""
 
     heading: Heading
     entries: tuple[SectionEntry, ...]
     sections: dict[str, Payload]
     report: str
+    page: str = ""
 
 
 def write_bundle(
-    path: Path, heading: Heading, sections: Sequence[Section], report: str, page: str = ""
+    path: Path,
+    heading: Heading,
+    sections: Sequence[Section],
+    report: str,
+    page: str = "",
+    max_bytes: int = MAX_BYTES,
 ) -> int:
     """Write a bundle in one step and return its size in bytes.
 
     `page` is the report as HTML, made of sections that are redacted already: in markup a secret
-    may no longer look like one. Raises BundleNotWritten; what was written so far stays as
-    `<path>.partial`.
+    may no longer look like one. Contents of more than `max_bytes` are cut, the least worth first.
+    Raises BundleNotWritten; what was written so far stays as `<path>.partial`.
     """
+    files = {_REPORT: redact.text(report), **({_PAGE: page} if page else {})}
+    texts = {name: text.encode("utf-8", "replace") for name, text in files.items()}
+    left = max_bytes - sum(map(len, texts.values()))
+    pieces = _fitted([_piece(section, SECTION_CAP_BYTES) for section in sections], left)
     partial = path.with_name(path.name + PARTIAL)
     try:
         fd = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:
             os.fchmod(fd, 0o600)  # an older .partial may have had another mode
-            _write_zip(file, heading, sections, report, page)
+            _write_zip(file, heading, pieces, texts)
             file.flush()
             os.fsync(fd)
             size = file.tell()
@@ -119,8 +137,8 @@ def read_bundle(path: Path) -> Bundle:
                 raise _unreadable(path, f"it has schema {manifest['schema']}, newer than {SCHEMA}")
             entries = tuple(_entry(listed) for listed in manifest["sections"])
             sections = {entry.name: _verified(path, archive, entry) for entry in entries}
-            report = archive.read(_REPORT).decode("utf-8")
-        return Bundle(_heading(manifest), entries, sections, report)
+            report, page = (_text(path, archive, manifest, name) for name in (_REPORT, _PAGE))
+        return Bundle(_heading(manifest), entries, sections, report, page)
     except OSError as exc:
         raise _unreadable(path, exc.strerror or str(exc)) from exc
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as exc:
@@ -129,53 +147,108 @@ def read_bundle(path: Path) -> Bundle:
         raise _unreadable(path, f"its contents are not those of a bundle ({exc})") from exc
 
 
-def encode(payload: Payload) -> tuple[bytes, bool]:
+def encode(payload: Payload, cap_bytes: int = SECTION_CAP_BYTES) -> tuple[bytes, bool]:
     """Return a payload as redacted JSON within the cap, and whether it had to be cut."""
     redacted = redact.tree(payload)
     encoded = _as_json(redacted)
-    if len(encoded) <= SECTION_CAP_BYTES:
+    if len(encoded) <= cap_bytes:
         return encoded, False
     for items, characters in _CUT_ROUNDS:
         encoded = _as_json(_cut(redacted, items, characters))
-        if len(encoded) <= SECTION_CAP_BYTES:
+        if len(encoded) <= cap_bytes:
             return encoded, True
     return _as_json({"cut": "left out: larger than the cap in every form"}), True
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A section as it is written."""
+
+    section: Section
+    encoded: bytes
+    cut: bool
+    reason: str
+
+
+def _piece(section: Section, cap_bytes: int) -> _Piece:
+    encoded, cut = encode(section.payload, cap_bytes)
+    reason = redact.text(section.reason)
+    if cut and cap_bytes < SECTION_CAP_BYTES:
+        note = f"cut to {cap_bytes >> 10} KiB, since the whole was too large"
+        reason = f"{reason}; {note}" if reason else note
+    return _Piece(section, encoded, cut, reason)
+
+
+def _fitted(pieces: list[_Piece], max_bytes: int) -> list[_Piece]:
+    """Cut sections, the least worth first and ever more of them, until all fit."""
+    order = sorted(range(len(pieces)), key=lambda at: _worth(pieces[at].section.name))
+    total = sum(len(one.encoded) for one in pieces)
+    for cap_bytes in _TIGHT_BYTES:
+        for at in order:
+            if total <= max_bytes:
+                return pieces
+            if len(pieces[at].encoded) > cap_bytes:
+                smaller = _piece(pieces[at].section, cap_bytes)
+                total += len(smaller.encoded) - len(pieces[at].encoded)
+                pieces[at] = smaller
+    return pieces
+
+
+def _worth(name: str) -> int:
+    return _LEAST_WORTH.index(name) if name in _LEAST_WORTH else len(_LEAST_WORTH)
+
+
 def _write_zip(
-    file: Any, heading: Heading, sections: Sequence[Section], report: str, page: str
+    file: Any, heading: Heading, pieces: Sequence[_Piece], texts: dict[str, bytes]
 ) -> None:
     # Level 1: a third of the time of level 6 for a tenth more bytes, inside a kill's deadline.
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        entries = []
-        for section in sections:
-            encoded, cut = encode(section.payload)
-            name = f"sections/{section.name}.json"
-            archive.writestr(name, encoded)
-            entries.append(
-                SectionEntry(
-                    name=section.name,
-                    status=section.status,
-                    reason=redact.text(section.reason),
-                    ms=section.ms,
-                    file=name,
-                    bytes=len(encoded),
-                    sha256=hashlib.sha256(encoded).hexdigest(),
-                    cut=cut,
-                )
-            )
+        for one in pieces:
+            archive.writestr(_file_of(one), one.encoded)
+        for name, text in texts.items():
+            archive.writestr(name, text)
         manifest = {
             "schema": SCHEMA,
             "autopsy": VERSION,
             "redaction": redact.VERSION,
+            "rules": RULES_VERSION,
             "section_cap_bytes": SECTION_CAP_BYTES,
             **redact.tree(asdict(heading)),
-            "sections": [asdict(entry) for entry in entries],
+            "sections": [asdict(_listed(one)) for one in pieces],
+            "files": {
+                name: {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+                for name, text in texts.items()
+            },
         }
-        archive.writestr(_REPORT, redact.text(report).encode("utf-8", "replace"))
-        if page:
-            archive.writestr(_PAGE, page.encode("utf-8", "replace"))
         archive.writestr(_MANIFEST, json.dumps(manifest, indent=1))
+
+
+def _file_of(piece: _Piece) -> str:
+    return f"sections/{piece.section.name}.json"
+
+
+def _listed(piece: _Piece) -> SectionEntry:
+    return SectionEntry(
+        name=piece.section.name,
+        status=piece.section.status,
+        reason=piece.reason,
+        ms=piece.section.ms,
+        file=_file_of(piece),
+        bytes=len(piece.encoded),
+        sha256=hashlib.sha256(piece.encoded).hexdigest(),
+        cut=piece.cut,
+    )
+
+
+def _text(path: Path, archive: zipfile.ZipFile, manifest: dict[str, Any], name: str) -> str:
+    """Read one form of the report; the page is not in older bundles, nor are these checksums."""
+    if name == _PAGE and name not in archive.namelist():
+        return ""
+    encoded = archive.read(name)
+    listed = manifest.get("files", {}).get(name)
+    if listed is not None and hashlib.sha256(encoded).hexdigest() != listed["sha256"]:
+        raise _unreadable(path, f"the checksum of {name} does not match")
+    return encoded.decode("utf-8")
 
 
 def _verified(path: Path, archive: zipfile.ZipFile, entry: SectionEntry) -> Payload:

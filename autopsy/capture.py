@@ -16,11 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autopsy import VERSION, clock, redact, report
-from autopsy.bundle import Heading, write_bundle
+from autopsy import VERSION, clock, report, secret
+from autopsy.bundle import MAX_BYTES, Heading, write_bundle
 from autopsy.collect.database.asking import Asking
 from autopsy.errors import AutopsyError
 from autopsy.memfd import Kept
+from autopsy.secret import Secrets
 from autopsy.section import Payload, Section, Status
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Order:
     process is killed next; it is stopped, and its sessions in PostgreSQL are ended. `native`: take
     native calls too, which stops the process for longer. `memory_over_bytes`: count the heap of one
     that has more resident memory; None means the default.
+    `secrets` are values to remove wherever they appear.
     """
 
     pid: int
@@ -61,6 +63,8 @@ class Order:
     end_statements: bool = False
     native: bool = False
     memory_over_bytes: int | None = None
+    secrets: tuple[str, ...] = ()
+    max_bytes: int = MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,10 @@ class Captured:
         """complete, or partial when something that should be there is not."""
         return self.heading.status
 
+    def page(self) -> str:
+        """Return the report as an HTML page."""
+        return _made(report.render_html, self.heading, self.sections)
+
 
 def capture(order: Order, registry: Registry | None = None) -> Captured:
     """Examine a process and write its bundle; `registry` None means every collector.
@@ -89,13 +97,14 @@ def capture(order: Order, registry: Registry | None = None) -> Captured:
     remark = {"remark": examined.remark} if examined and examined.remark else {}
     facts = Section("facts", Status.OK, payload={**order.facts, **remark})
     seen = (facts, *(examined.sections if examined else _without_looking(order, started)))
-    heading = _heading(order, examined, seen, _ms_since(started))
-    sections = tuple(_redacted(section) for section in seen)
-    text = redact.text(_made(report.render_text, heading, sections))
+    secrets = _secrets(order, examined)
+    heading = _heading(order, examined, seen, _ms_since(started), secrets)
+    sections = tuple(_redacted(section, secrets) for section in seen)
+    text = secrets.text(_made(report.render_text, heading, sections))
     size = 0
     if order.out:
         page = _made(report.render_html, heading, sections)
-        size = write_bundle(order.out, heading, sections, text, page)
+        size = write_bundle(order.out, heading, sections, text, page, order.max_bytes)
     return Captured(heading, sections, text, size, _ms_since(started))
 
 
@@ -151,13 +160,28 @@ def _left_behind(kept: Kept) -> list[Section]:
     return kept_sections(kept)
 
 
+def _secrets(order: Order, examined: Examined | None) -> Secrets:
+    """Return what must not be shown: as told, as found, and as we were started with ourselves.
+
+    Of a process that has died our own environment is all there is: its parent's is often ours.
+    """
+    own = secret.in_environment("\0".join("=".join(one) for one in os.environ.items()))
+    asked = secret.in_arguments(order.asking.addresses)
+    return Secrets([*order.secrets, *(examined.secrets if examined else ()), *own, *asked])
+
+
 def _heading(
-    order: Order, examined: Examined | None, sections: Sequence[Section], duration_ms: float
+    order: Order,
+    examined: Examined | None,
+    sections: Sequence[Section],
+    duration_ms: float,
+    secrets: Secrets,
 ) -> Heading:
+    found = examined.diagnosis if examined else ()
     return Heading(
         pid=order.pid,
         start_ticks=examined.start_ticks if examined else order.start_ticks or 0,
-        why=redact.text(str(order.facts.get("why", ""))),
+        why=secrets.text(str(order.facts.get("why", ""))),
         host=os.uname().nodename,
         python=sys.version.split()[0],
         captured_at=clock.now().isoformat(timespec="milliseconds"),
@@ -165,14 +189,16 @@ def _heading(
         duration_ms=duration_ms,
         status=_status(order, sections),
         tools={"autopsy": VERSION, **(examined.tools if examined else {})},
-        diagnosis=examined.diagnosis if examined else (),
+        diagnosis=tuple(
+            replace(one, evidence=tuple(map(secrets.text, one.evidence))) for one in found
+        ),
         is_python=examined.is_python if examined else None,
     )
 
 
-def _redacted(section: Section) -> Section:
-    payload = redact.tree(section.payload)
-    return replace(section, reason=redact.text(section.reason), payload=payload)
+def _redacted(section: Section, secrets: Secrets) -> Section:
+    payload = secrets.tree(section.payload)
+    return replace(section, reason=secrets.text(section.reason), payload=payload)
 
 
 def _made(render: Render, heading: Heading, sections: Sequence[Section]) -> str:

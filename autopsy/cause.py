@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+#: Counted up when rules change so that the same evidence may give another answer.
+RULES_VERSION = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:

@@ -10,7 +10,7 @@ from functools import partial
 
 from autopsy import clock, redact
 from autopsy.cause import Code, Diagnosis, hit
-from autopsy.collect import runner
+from autopsy.collect import harvest, runner
 from autopsy.collect.patient import open_patient
 from autopsy.collect.pyspy import Dumper
 from autopsy.diagnose import diagnose, runs_python
@@ -21,12 +21,17 @@ from autopsy.section import Section
 # For what comes last, when another collector has used up the rest of the budget.
 _LAST_S = 0.8
 
+_SECRETS = runner.Collector(harvest.NAME, harvest.collect, 1.0)
+
 Registry = Callable[[Dumper, Kept], Sequence[runner.Collector]]
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What the collectors saw and what the rules make of it; `remark` on the circumstances."""
+    """What the collectors saw and what the rules make of it; `remark` on the circumstances.
+
+    `secrets` are values that must not be shown or written.
+    """
 
     start_ticks: int
     sections: tuple[Section, ...]
@@ -34,6 +39,7 @@ class Examined:
     tools: dict[str, str]
     is_python: bool | None
     remark: str = ""
+    secrets: tuple[str, ...] = ()
 
 
 def examine(
@@ -59,14 +65,16 @@ def examine(
             try:
                 left_s = max(0.0, deadline_mono - clock.mono())
                 kept_back = min(_LAST_S, left_s / 4) if last else 0.0
-                sections = runner.run(patient, registry(dumper, kept), deadline_mono - kept_back)
+                chosen = (*registry(dumper, kept), _SECRETS)
+                sections = runner.run(patient, chosen, deadline_mono - kept_back)
             finally:
                 dumper.stop_all()
             sections += runner.run(patient, last, deadline_mono) if last else []
+    secrets = tuple(sections.pop(len(chosen) - 1).payload.get("values", ()))
     tools = {"py-spy": dumper.version()}
     found = _diagnosed(sections)
     is_python = runs_python({section.name: section.payload for section in sections})
-    return Examined(patient.start_ticks, tuple(sections), found, tools, is_python, remark)
+    return Examined(patient.start_ticks, tuple(sections), found, tools, is_python, remark, secrets)
 
 
 def _diagnosed(sections: Sequence[Section]) -> tuple[Diagnosis, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from autopsy import redact
@@ -22,6 +22,16 @@ _SURE_LENGTH = 8
 # What is left of a value at the end of a text that was cut there.
 _CUT_LENGTH = 8
 _MIN_NUMBER = 10**5
+# Of the values that are found by the names of variables and options.
+_MIN_FOUND = 6
+_PASSWORD = re.compile(r"://[^/\s:@\"']{0,200}:([^\s\"'?#]{1,500})@")
+# Passwords that everybody knows hide nothing, and are part of many other words.
+_NO_SECRETS = frozenset(
+    {
+        "postgres", "postgresql", "password", "secret", "mysql", "redis", "admin", "rabbitmq",
+        "guest", "example", "changeme", "default", "localhost", "development", "testing",
+    }
+)  # fmt: skip
 
 
 class Secrets:
@@ -95,6 +105,36 @@ def in_params(params: Any, marked: Iterable[str] = ()) -> Iterator[str]:
     elif isinstance(params, (list, tuple)):
         for value in params:
             yield from in_params(value, names)
+
+
+def in_environment(block: str) -> Iterator[str]:
+    """Yield the secret values of a NUL-separated environment block."""
+    for name, value in redact.variables(block):
+        if redact.is_kept(name):
+            continue
+        yield from in_urls(value)
+        if redact.is_secret_itself(name) and _is_worth_it(value):
+            yield value
+
+
+def in_urls(value: str) -> Iterator[str]:
+    """Yield the passwords of the URLs in a text."""
+    yield from (match[1] for match in _PASSWORD.finditer(value) if _is_worth_it(match[1]))
+
+
+def in_arguments(argv: Sequence[str]) -> Iterator[str]:
+    """Yield what `redact` would remove from a command line."""
+    for given, kept in zip(argv, redact.arguments(argv), strict=True):
+        before, mark, _ = kept.partition(redact.MARK)
+        after = kept.rpartition(redact.MARK)[2]
+        if mark and given.startswith(before) and given.endswith(after):
+            value = given[len(before) : len(given) - len(after)].strip("\"'")
+            if _is_worth_it(value):
+                yield value
+
+
+def _is_worth_it(value: str) -> bool:
+    return len(value) >= _MIN_FOUND and value.lower() not in _NO_SECRETS
 
 
 def leaves(value: Any) -> Iterator[str]:

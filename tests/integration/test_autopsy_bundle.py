@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import zipfile
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from autopsy.bundle import (
 )
 from autopsy.cause import Diagnosis
 from autopsy.errors import BundleNotWritten, BundleUnreadable
+from autopsy.page import page_of, write_page
 from autopsy.report import as_sections, render_text
 from autopsy.retention import list_bundles, prune
 from autopsy.section import Section, Status
@@ -174,3 +176,82 @@ def test_old_and_surplus_bundles_are_pruned_and_unfinished_ones_are_listed(tmp_p
 
 def test_a_directory_that_does_not_exist_holds_no_bundles(tmp_path: Path) -> None:
     assert list_bundles(tmp_path / "no") == []
+
+
+def large(name: str, rows: int = 8000) -> Section:
+    return Section(
+        name, Status.OK, payload={"rows": [{"n": n, "t": "y" * 60} for n in range(rows)]}
+    )
+
+
+def test_too_much_in_all_is_cut_where_it_is_worth_least(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    given_sections = [large("stacks"), large("fds"), large("heap"), Section("facts", Status.OK)]
+    write_bundle(path, heading(), given_sections, "r", "<p>", max_bytes=1_200_000)
+    with zipfile.ZipFile(path) as archive:
+        contents = [one for one in archive.infolist() if one.filename != "manifest.json"]
+    assert sum(one.file_size for one in contents) <= 1_200_000
+    bundle = read_bundle(path)
+    found = {one.name: (one.cut, one.reason) for one in bundle.entries}
+    assert found == {
+        "stacks": (False, ""),
+        "fds": (True, "cut to 256 KiB, since the whole was too large"),
+        "heap": (True, "cut to 256 KiB, since the whole was too large"),
+        "facts": (False, ""),
+    }
+    assert len(bundle.sections["stacks"]["rows"]) == 8000
+    assert bundle.sections["fds"]["rows"][-1] == {"cut": 6000}
+
+
+@pytest.mark.parametrize("max_bytes", [0, 5_000, 60_000, 400_000])
+def test_a_bundle_of_any_size_can_be_read(tmp_path: Path, max_bytes: int) -> None:
+    names = ["stacks", "fds", "heap", "logs", "odd"]
+    write_bundle(tmp_path / "a.zip", heading(), [large(one) for one in names], "r", "", max_bytes)
+    bundle = read_bundle(tmp_path / "a.zip")
+    assert list(bundle.sections) == names
+    total = sum(one.bytes for one in bundle.entries)
+    assert total <= max(max_bytes, len(names) * 2048)
+
+
+def test_a_bundle_has_the_page_and_the_checksums_of_all_its_files(tmp_path: Path) -> None:
+    path, forged = tmp_path / "a.zip", tmp_path / "b.zip"
+    write_bundle(path, heading(), [Section("x", Status.OK)], "the report", "<p>the page</p>")
+    bundle = read_bundle(path)
+    assert (bundle.report, bundle.page) == ("the report", "<p>the page</p>")
+    with zipfile.ZipFile(path) as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+        listed = {*manifest["files"], *(one["file"] for one in manifest["sections"])}
+        assert {*archive.namelist()} == {*listed, "manifest.json"}
+        versions = {"schema": int, "autopsy": str, "redaction": int, "rules": int}
+        assert {name: type(manifest[name]) for name in versions} == versions
+    for spoilt in ("report.txt", "report.html"):
+        with zipfile.ZipFile(path) as old, zipfile.ZipFile(forged, "w") as new:
+            for name in old.namelist():
+                new.writestr(name, b"forged" if name == spoilt else old.read(name))
+        with pytest.raises(BundleUnreadable, match=f"checksum of {spoilt}"):
+            read_bundle(forged)
+
+
+def test_a_bundle_from_before_there_were_pages_has_one_made(tmp_path: Path) -> None:
+    path, older = tmp_path / "a.zip", tmp_path / "b.zip"
+    write_bundle(path, heading(), [Section("x", Status.OK)], "r")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(older, "w") as new:
+        for name in old.namelist():
+            content = json.loads(old.read(name)) if name == "manifest.json" else None
+            if content:
+                del content["files"], content["rules"]
+            new.writestr(name, json.dumps(content) if content else old.read(name))
+    bundle = read_bundle(older)
+    assert bundle.page == ""
+    assert "blocked.sleep" in page_of(bundle)
+    write_page(str(tmp_path / "p.html"), page_of(bundle))
+    assert (tmp_path / "p.html").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(BundleNotWritten):
+        write_page(str(tmp_path / "no" / "p.html"), "x")
+
+
+def test_text_that_is_no_unicode_is_written_all_the_same(tmp_path: Path) -> None:
+    odd = "a\ud800b"
+    sections = [Section("x", Status.ERROR, odd, payload={odd: odd})]
+    write_bundle(tmp_path / "a.zip", heading(why=odd, host=odd), sections, odd, odd)
+    assert read_bundle(tmp_path / "a.zip").report == "a?b"

@@ -46,7 +46,7 @@ def follow(interpreter: Interpreter, coroutine: int) -> Chain:
             continue
         if name not in _CALLS:
             return Chain(tuple(calls), one, running=False)
-        state = state_of(interpreter, one)
+        state = interpreter.frames.state(one)
         if state > at.STATE_EXECUTING:
             break  # it has ended
         calls.append(interpreter.frames.frame(one + at.GENERATOR_FRAME))
@@ -55,12 +55,6 @@ def follow(interpreter: Interpreter, coroutine: int) -> Chain:
             return Chain((*calls, *inner), 0, running=True)
         one = calls[-1].top_value() if state == at.STATE_SUSPENDED else 0
     return Chain(tuple(calls), 0, running=False)
-
-
-def state_of(interpreter: Interpreter, generator: int) -> int:
-    """Return where a generator or coroutine is in its life, by the numbers of `layout`."""
-    state = interpreter.memory.byte(generator + at.GENERATOR_STATE)
-    return state - 256 if state > 127 else state
 
 
 def _running_inside(interpreter: Interpreter, address: int) -> tuple[Frame, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from autopsy.cpython import layout as at
-from autopsy.cpython.held import function_name
+from autopsy.cpython.held import captured, function_name
 from autopsy.cpython.objects import Objects, Type
 from autopsy.cpython.reader import Unreadable
 
@@ -154,10 +154,3 @@ class _Explorer:
         if not _LISTS.isdisjoint(kind.bases):
             return objects.elements(address, _WIDTH)
         return list(objects.attributes(address).values())[:_WIDTH]
-
-
-def captured(objects: Objects, function: int) -> list[int]:
-    """Return what a function has captured from the functions around it."""
-    closure = objects.memory.word(function + at.FUNCTION_CLOSURE)
-    cells = objects.elements(closure, _WIDTH) if closure else []
-    return [objects.memory.word(cell + at.CELL_VALUE) for cell in cells]

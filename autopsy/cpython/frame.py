@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from autopsy.cpython import layout as at
+from autopsy.cpython.bytecode import LockCall, lock_calls
 from autopsy.cpython.codetable import Handler, guards, handlers, line_at
 from autopsy.cpython.objects import Objects
 from autopsy.cpython.reader import Unreadable
@@ -66,6 +67,10 @@ class Code:
             known = tuple(one for one in around if self._begins(one.target, _WITH_HANDLER))
             self._blocks_known[offset] = known
         return known
+
+    @cached_property
+    def lock_calls(self) -> tuple[LockCall, ...]:
+        return lock_calls(self.instructions, self.names, self.slot_names)
 
     def _begins(self, offset: int, opcodes: tuple[int, ...]) -> bool:
         found = self.instructions[offset : offset + 2 * len(opcodes) : 2]
@@ -159,7 +164,7 @@ class Frames:
     """The frames in one memory."""
 
     def __init__(self, objects: Objects) -> None:
-        self._objects = objects
+        self.objects = objects
         self._memory = objects.memory
         self._codes: dict[int, Code] = {}
 
@@ -182,19 +187,30 @@ class Frames:
         if not -2 <= offset < len(code.instructions):
             raise Unreadable
         # The four bytes of the top are followed by flags; no top at all reads as a huge one.
-        return Frame(self._objects, address, code, offset, previous, top & 0xFFFFFFFF)
+        return Frame(self.objects, address, code, offset, previous, top & 0xFFFFFFFF)
+
+    def suspended(self, generator: int) -> Frame:
+        """Return the call of a generator or coroutine that waits to go on."""
+        if self.state(generator) != at.STATE_SUSPENDED:
+            raise Unreadable
+        return self.frame(generator + at.GENERATOR_FRAME)
+
+    def state(self, generator: int) -> int:
+        """Return where a generator or coroutine is in its life, by the numbers of `layout`."""
+        state = self._memory.byte(generator + at.GENERATOR_STATE)
+        return state - 256 if state > 127 else state
 
     def code(self, address: int) -> Code:
         """Return a code object."""
         known = self._codes.get(address)
         if known is None:
-            if not self._objects.is_a(address, "builtins.code"):
+            if not self.objects.is_a(address, "builtins.code"):
                 raise Unreadable
             known = self._codes[address] = self._read_code(address)
         return known
 
     def _read_code(self, address: int) -> Code:
-        objects, memory = self._objects, self._memory
+        objects, memory = self.objects, self._memory
         size = memory.word(address + at.CODE_SIZE) * 2
         slots = memory.int32(address + at.CODE_SLOTS)
         stack_size = memory.int32(address + at.CODE_STACK)
@@ -217,6 +233,6 @@ class Frames:
         )
 
     def _texts(self, field_address: int) -> tuple[str, ...]:
-        objects = self._objects
+        objects = self.objects
         listed = objects.elements(self._memory.word(field_address), _MAX_SLOTS)
         return tuple(objects.text_or(one) for one in listed)

@@ -20,10 +20,11 @@ _MAX_FRAMES = 2000
 _PLAIN = at.FLAG_LONG | at.FLAG_TEXT | at.FLAG_BYTES | at.FLAG_TYPE
 _CONTAINERS = at.FLAG_LIST | at.FLAG_TUPLE | at.FLAG_DICT
 # Their attributes are not names that the program gave.
-_INNER_TYPES = ("threading.", "queue.", "asyncio.", "multiprocessing.", "concurrent.", "logging.")
+_INNER_TYPES = ("threading.", "queue.", "asyncio.", "multiprocessing.", "logging.")
 # What a function calls its object says nothing.
 _UNTOLD = ("self", "cls")
 _SKIPPED = ("builtins.function", "builtins.module", "builtins.code", "builtins.NoneType")
+_SKIPPED_MODULES = "concurrent.futures."
 
 
 class Names:
@@ -74,21 +75,40 @@ class Names:
 
     def _inside(self, address: int, name: str) -> Iterator[tuple[int, int, str]]:
         """Yield what an object holds, each with the rank and the name that it gives."""
-        objects = self._objects
-        kind = objects.type_of(address)
-        if kind.flags & _PLAIN or kind.name in _SKIPPED:
+        kind = self._objects.type_of(address)
+        if kind.flags & _PLAIN or kind.name in _SKIPPED or kind.name.startswith(_SKIPPED_MODULES):
             return
-        if kind.flags & at.FLAG_DICT:
+        if kind.flags & _CONTAINERS:
+            yield from self._elements(address, name)
+        elif kind.name.startswith(_INNER_TYPES):
+            # What the library keeps inside of a queue is called after the queue.
+            outer = kind.short_name if name in _UNTOLD else name
+            rank = _INNER if name in _UNTOLD else _ELEMENT
+            for value in self._objects.attributes(address).values():
+                yield value, rank, outer
+        else:
+            for attribute, value in self._objects.attributes(address).items():
+                inner = f"{kind.short_name}.{attribute}"
+                yield value, _ATTRIBUTE, inner
+                if self._is_container(value):
+                    yield from self._elements(value, inner)
+
+    def _elements(self, address: int, name: str) -> Iterator[tuple[int, int, str]]:
+        objects = self._objects
+        if objects.type_of(address).flags & at.FLAG_DICT:
             for key, value in objects.items(address, _MAX_ELEMENTS):
                 if value in self._wanted:
                     yield value, _ELEMENT, f"{name}[{self._key(key)}]"
-        elif kind.flags & _CONTAINERS:
-            for index, value in enumerate(objects.elements(address, _MAX_ELEMENTS)):
-                yield value, _ELEMENT, f"{name}[{index}]"
         else:
-            rank = _INNER if kind.name.startswith(_INNER_TYPES) else _ATTRIBUTE
-            for attribute, value in objects.attributes(address).items():
-                yield value, rank, f"{kind.short_name}.{attribute}"
+            for index, value in enumerate(objects.elements(address, _MAX_ELEMENTS)):
+                if value in self._wanted:
+                    yield value, _ELEMENT, f"{name}[{index}]"
+
+    def _is_container(self, address: int) -> bool:
+        try:
+            return bool(self._objects.type_of(address).flags & _CONTAINERS)
+        except Unreadable:
+            return False
 
     def _key(self, address: int) -> str:
         try:

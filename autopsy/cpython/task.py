@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from autopsy import clock
 from autopsy.cpython import layout as at
 from autopsy.cpython.coroutine import Chain, follow
-from autopsy.cpython.held import entered
+from autopsy.cpython.held import held
 from autopsy.cpython.interpreter import Interpreter
 from autopsy.cpython.reader import OutOfTime, Unreadable
 
@@ -105,7 +105,7 @@ class Tasks:
 
     def _held_by(self, chain: Chain) -> Iterator[tuple[int, str]]:
         for frame in chain.calls:
-            for block in entered(self.objects, frame):
+            for block in held(self.interpreter.frames, frame):
                 lock = block.address
                 kind = _LOCKS.get(self.objects.type_of(lock).name)
                 if kind == "Condition":

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from autopsy.cpython import layout as at
-from autopsy.cpython.eventloop import captured, read_loop
-from autopsy.cpython.held import entered, function_name
+from autopsy.cpython.eventloop import read_loop
+from autopsy.cpython.held import captured, entered, function_name
 from autopsy.cpython.reader import Unreadable
 from autopsy.cpython.task import Task, Tasks
 

@@ -1,0 +1,291 @@
+"""The `thread_locks` section: which thread waits for which lock, who holds it, and circles.
+
+Secret: a waiter is known by the futex it sleeps in, which is the semaphore of its lock; a holder by
+the owner field of the lock, by the `with` block it stands in, or by an `acquire()` that it has not
+answered with a `release()`. Nothing is patched in the patient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autopsy.collect import procfs
+from autopsy.cpython.frame import Frame
+from autopsy.cpython.held import Held, bound_to, held
+from autopsy.cpython.interpreter import Interpreter, Thread
+from autopsy.cpython.lock import SEMLOCK, SIMPLE_QUEUE, Lock, Locks
+from autopsy.cpython.naming import Names
+from autopsy.cpython.reader import OutOfTime, Unreadable
+from autopsy.section import Payload
+from autopsy.source import is_own
+
+_FUTEX_TIMEOUT = 3
+_MAX_LOCKS, _MAX_WAITS = 500, 4000
+# The call that waits may be one of the standard library's own.
+_INNER_CALLS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A thread and what it sleeps for; `owner` is the object it would name, a queue or an event."""
+
+    thread: Thread
+    purpose: str
+    lock: int
+    owner: int
+    timed: bool
+    joins: Thread | None
+    joins_name: str
+
+
+def collect(interpreter: Interpreter) -> Payload:
+    """Return the section.
+
+    Shapes: cycles of thread ids, each waiting for a lock of the next, or for its end.
+    """
+    graph = _Graph(interpreter)
+    try:
+        graph.find_waits()
+        graph.find_holds()
+    except OutOfTime:
+        pass  # fewer of them
+    names = graph.names()
+    locks = list(graph.locks.known.values())
+    return {
+        "python": interpreter.version,
+        "locks": [_lock_entry(one, names) for one in locks[:_MAX_LOCKS]],
+        "waits": [graph.wait_entry(one, names) for one in graph.waits[:_MAX_WAITS]],
+        "cycles": graph.cycles(),
+        "threads": [
+            {"tid": one.tid, "ident": one.ident, "name": one.name, "daemon": one.daemon}
+            for one in interpreter.threads
+        ],
+        "left_out": max(0, len(locks) - _MAX_LOCKS) + max(0, len(graph.waits) - _MAX_WAITS),
+    }
+
+
+class _Graph:
+    """One look at the locks of all threads."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self.objects = interpreter.objects
+        self.threads = interpreter.threads
+        self.locks = Locks(interpreter)
+        self.waits: list[Wait] = []
+        self.ends = self._ends()
+
+    def _ends(self) -> dict[int, int]:
+        """The lock that each thread releases when it ends → that thread's object."""
+        found = {}
+        for thread in self.interpreter.thread_objects.values():
+            try:
+                found[self.objects.attribute(thread, "_tstate_lock")] = thread
+            except Unreadable:
+                continue
+        return found
+
+    # Waiters
+
+    def find_waits(self) -> None:
+        """Find every thread that sleeps in the semaphore of a lock."""
+        for thread in self.threads:
+            path = f"/proc/{self.interpreter.pid}/task/{thread.tid}/syscall"
+            syscall, args = procfs.current_syscall(path)
+            if syscall != "futex" or len(args) <= _FUTEX_TIMEOUT or not thread.calls:
+                continue
+            try:
+                found = self._slept_for(thread, args[0])
+                if found:
+                    self.waits.append(self._wait(thread, found, bool(args[_FUTEX_TIMEOUT])))
+            except Unreadable:
+                continue
+
+    def _slept_for(self, thread: Thread, futex: int) -> int:
+        """Return the object whose semaphore is this futex, among what the calls work with."""
+        for frame in thread.calls[:_INNER_CALLS]:
+            for address in dict.fromkeys((*frame.stack(), *frame.locals().values())):
+                # A block that is being entered has put the exit function in its lock's place.
+                for one in (address, bound_to(self.objects, address)):
+                    if self.locks.is_at(one, futex):
+                        return one
+        return 0
+
+    def _wait(self, thread: Thread, address: int, timed: bool) -> Wait:
+        purpose, owner = _purpose(thread.calls)
+        joins, lock = self.ends.get(address, 0), 0
+        kind = self.locks.kind(address)
+        if joins:
+            purpose, owner = "thread to end", joins
+        elif kind == SIMPLE_QUEUE:
+            purpose, owner = purpose or "queue item", address
+        elif purpose == "semaphore":
+            lock = self.locks.note(owner).address
+        elif not purpose or kind == SEMLOCK:
+            owner = owner or _wrapper(thread.calls[0]) or address
+            purpose, lock = purpose or "lock", address
+            self.locks.note(address).wrapper = owner
+        target = next((one for one in self.threads if one.python == joins), None) if joins else None
+        name = self.interpreter.thread_name(joins)
+        return Wait(thread, purpose, lock, owner, timed, target, name)
+
+    # Holders
+
+    def find_holds(self) -> None:
+        """Find the thread that holds each lock; claims that contradict each other are dropped."""
+        claims: dict[int, list[tuple[Thread, Held]]] = {}
+        for thread in self.threads:
+            for address, where in self._held_by(thread):
+                claims.setdefault(address, []).append((thread, where))
+        wanted = {one.lock for one in self.waits}
+        for address, claimed in claims.items():
+            lock = self.locks.note(address)
+            if lock.locked:
+                _settle(lock, claimed)
+            if not lock.locked or (lock.holder is None and address not in wanted):
+                self.locks.known.pop(address)
+
+    def _held_by(self, thread: Thread) -> Iterator[tuple[int, Held]]:
+        """Yield each lock a thread has taken, with where it took it."""
+        given_away = self._given_away(thread)
+        for frame in thread.calls:
+            try:
+                for where in held(self.interpreter.frames, frame):
+                    # A condition takes a lock of its own for each that waits.
+                    own = where.certain or not frame.code.file.endswith("/threading.py")
+                    if own and where.address not in given_away:
+                        yield from ((one, where) for one in self.locks.inside(where.address))
+            except Unreadable:
+                continue
+
+    def _given_away(self, thread: Thread) -> set[int]:
+        """Return the condition a thread waits for and its lock: it has released that meanwhile."""
+        if not thread.calls or not thread.calls[0].is_in("threading.py", "wait"):
+            return set()
+        condition = thread.calls[0].local("self")
+        try:
+            return {condition, self.objects.attribute(condition, "_lock")}
+        except Unreadable:
+            return {condition}
+
+    # What was found
+
+    def names(self) -> Names:
+        """Name every lock and every object that is waited for."""
+        locks = self.locks.known
+        wanted = {*locks, *(one.owner for one in self.waits)}
+        wanted.update(one.wrapper for one in locks.values())
+        names = Names(self.objects, wanted - {0})
+        concerned = [one.thread for one in self.waits]
+        concerned += [one.holder for one in locks.values() if one.holder]
+        try:
+            for thread in {one.tid: one for one in concerned}.values():
+                names.gather(thread.calls)
+        except OutOfTime:
+            pass  # a wait is worth more than its name
+        return names
+
+    def wait_entry(self, wait: Wait, names: Names) -> Payload:
+        """Return a wait as the section shows it."""
+        calls = wait.thread.calls
+        where = next((one for one in calls if is_own(one.code.file)), calls[0])
+        name = wait.joins_name or names.of(wait.lock, wait.owner) or self._type_name(wait.owner)
+        return {
+            "tid": wait.thread.tid,
+            "thread": wait.thread.name,
+            "for": wait.purpose,
+            "lock": hex(wait.lock) if wait.lock else None,
+            "name": name,
+            "timed": wait.timed,
+            "joins_tid": wait.joins.tid if wait.joins else None,
+            "joins": wait.joins_name or None,
+            "at": where.payload(),
+        }
+
+    def _type_name(self, address: int) -> str:
+        try:
+            return self.objects.type_of(address).short_name if address else ""
+        except (Unreadable, OutOfTime):
+            return ""
+
+    def cycles(self) -> list[list[int]]:
+        """Return each circle of threads of which every one waits for the next."""
+        following: dict[int, int] = {}
+        for wait in self.waits:
+            lock = self.locks.known.get(wait.lock)
+            target = wait.joins or (lock.holder if lock else None)
+            if target is not None:
+                following[wait.thread.tid] = target.tid
+        return circles(following)
+
+
+def _settle(lock: Lock, claimed: list[tuple[Thread, Held]]) -> None:
+    """Decide who holds a lock: its own word first, then a block, then an `acquire()` gone past."""
+    if lock.ident is not None:
+        claimed = [one for one in claimed if one[0].ident == lock.ident]
+    certain = [one for one in claimed if one[1].certain]
+    owners = certain or claimed
+    if len({thread.tid for thread, _ in owners}) == 1:
+        lock.holder, lock.where = owners[-1]
+        lock.ident, lock.count = lock.holder.ident, lock.count or 1
+        lock.wrapper = lock.wrapper or lock.where.address
+
+
+def _lock_entry(lock: Lock, names: Names) -> Payload:
+    holder = lock.holder
+    return {
+        "id": hex(lock.address),
+        "kind": lock.kind,
+        "name": names.of(lock.address, lock.wrapper),
+        "locked": lock.locked,
+        "holder_tid": holder.tid if holder else None,
+        "holder_ident": lock.ident,
+        "holder_name": holder.name if holder else "",
+        "holder_alive": None if lock.ident is None else holder is not None,
+        "held_at": lock.where.frame.payload(lock.where.line) if lock.where else None,
+        "count": lock.count,
+        "shared": lock.kind == SEMLOCK,
+    }
+
+
+def _wrapper(frame: Frame) -> int:
+    """Return the lock between processes, or the condition, whose own call takes the lock."""
+    inner = frame.is_in("multiprocessing/synchronize.py", "__enter__", "acquire")
+    inner = inner or frame.is_in("threading.py", "__enter__")
+    return frame.local("self") if inner else 0
+
+
+def _purpose(calls: tuple[Frame, ...]) -> tuple[str, int]:
+    """Return what the innermost calls wait for and the object of it; empty for a plain lock."""
+    if calls[0].is_in("concurrent/futures/thread.py", "_worker"):
+        return "work item", 0
+    purpose, owner = "", 0
+    for frame in calls[:_INNER_CALLS]:
+        if frame.is_in("threading.py", "wait"):
+            purpose, owner = "condition", frame.local("self")
+        elif purpose and frame.is_in("/queue.py", "get", "put", "join"):
+            purpose, owner = "queue item", frame.local("self")
+        elif purpose and frame.is_in("threading.py", "acquire", "__enter__"):
+            purpose, owner = "semaphore", frame.local("self")
+        elif purpose and frame.is_in("concurrent/futures/_base.py", "result", "exception"):
+            owner = frame.local("self")
+        elif not frame.is_in("threading.py", "wait_for", "_wait"):
+            break
+    return purpose, owner
+
+
+def circles(following: dict[int, int]) -> list[list[int]]:
+    """Return the circles of a graph in which everything has at most one successor."""
+    found: list[list[int]] = []
+    done: set[int] = set()
+    for start in following:
+        path: list[int] = []
+        one: int | None = start
+        while one is not None and one not in done:
+            done.add(one)
+            path.append(one)
+            one = following.get(one)
+        if one in path:
+            found.append(path[path.index(one) :])
+    return found

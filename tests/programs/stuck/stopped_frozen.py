@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import _freezer
-from _stage import beside, cannot, ready
+from _stage import beside, cannot, outlive_parent, ready
 
 KILL_PENDING = 1 << 8
 
@@ -20,6 +20,7 @@ def freeze_parent(tell: Callable[[str], None]) -> None:
         group = _freezer.freeze(parent)
     except _freezer.CannotFreeze as exc:
         cannot(str(exc))
+    outlive_parent()
     while not _is_doomed(parent):
         time.sleep(0.05)
     _freezer.thaw(group)
@@ -27,7 +28,10 @@ def freeze_parent(tell: Callable[[str], None]) -> None:
 
 
 def _is_doomed(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/status").read_text()
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return True
     pending = [line.split()[1] for line in status.splitlines() if "Pnd:" in line]
     return any(int(mask, 16) & KILL_PENDING for mask in pending)
 

@@ -12,7 +12,7 @@ from autopsy.collect import procfs
 from autopsy.collect.patient import Patient
 from autopsy.cpython import heap
 from autopsy.cpython.interpreter import Interpreter, open_interpreter
-from autopsy.cpython.owner import Owners, largest
+from autopsy.cpython.owner import Owners, is_interned, largest
 from autopsy.cpython.reader import OutOfTime, Unreadable
 from autopsy.section import Payload, Skipped
 
@@ -21,8 +21,9 @@ TIME_BOX_S = 1.2
 _DEFAULT_OVER_BYTES = 64 << 20
 _COUNTING_S, _READING_S = 0.55, 0.8
 _MAX_CONTAINERS = 10
-# The interpreter has long ones of its own, the names it has ever used among them.
+# A library may have long ones that are no leak.
 _UNNAMED = 50_000
+_NO_NAME = "(unnamed)"
 
 
 def collector(over_bytes: int | None = None) -> Callable[[Patient], Payload]:
@@ -63,9 +64,10 @@ def _containers(interpreter: Interpreter, count: heap.Count, until_mono: float) 
     owners = Owners(interpreter, set(lengths), count.giant, until_mono)
     owners.search()
     unnamed = [
-        {"name": "", "type": heap.type_name(interpreter, kind), "length": length}
+        {"name": _NO_NAME, "type": heap.type_name(interpreter, kind), "length": length}
         for address, (length, kind) in lengths.items()
         if address not in owners.found and length >= _UNNAMED
+        if not is_interned(interpreter, address)
     ]
     return largest([*owners.found.values(), *unnamed], _MAX_CONTAINERS)
 

@@ -69,6 +69,8 @@ class Owners:
                     self._look(place)
                 except Unreadable:
                     continue  # it changes while it is read
+            if not self._wanted <= self.found.keys():
+                self._look_in_all_modules()
         except OutOfTime:
             return
 
@@ -98,6 +100,22 @@ class Owners:
                     module,
                     {name: one for name, one in variables.items() if not name.startswith("__")},
                 )
+
+    def _look_in_all_modules(self) -> None:
+        """Look for the wanted among the variables of libraries, too many to look into each."""
+        objects, interpreter = self._objects, self._interpreter
+        for name, module in list(interpreter.modules.items()):
+            try:
+                if not objects.is_a(module, "builtins.module"):
+                    continue
+                held = interpreter.memory.word(module + at.MODULE_DICT)
+                for key, value in objects.items(held, _MAX_VARIABLES):
+                    if value in self._wanted and value not in self.found:
+                        kind = objects.type_of(value)
+                        said = f"{name}.{objects.text_or(key, '…')}"
+                        self._name(value, said, kind, self._length(value, kind))
+            except Unreadable:
+                continue
 
     def _add(self, address: int, name: str, depth: int) -> None:
         if address and address not in self._seen:
@@ -196,6 +214,15 @@ class Owners:
             address,
             {"name": name, "type": kind.name.removeprefix("builtins."), "length": length},
         )
+
+
+def is_interned(interpreter: Interpreter, address: int) -> bool:
+    """Return whether a dict is the interpreter's own of all names: each key is its own value."""
+    try:
+        pairs = list(interpreter.objects.items(address, _MAX_INSIDE))
+    except (Unreadable, OutOfTime):
+        return False
+    return bool(pairs) and all(key == value for key, value in pairs)
 
 
 def largest(found: Sequence[Payload], limit: int) -> list[Payload]:

@@ -220,13 +220,31 @@ def test_large_containers_are_named_by_who_holds_them() -> None:
         (90_000, "list", "__main__.CLOSED, its captured history"),
         (80_000, "dict", "__main__.cached, inside of its functools._lru_cache_wrapper"),
         (70_000, "list", "__main__.SLOTTED, inside of its __main__.Slotted"),
-        (60_000, "list", ""),
+        (60_000, "list", "(unnamed)"),
         (20_000, "list", "__main__.defaulted, a default of its arguments"),
         (13_000, "collections.OrderedDict", "local in work (<string>:32)"),
         (12_000, "dict", "__main__.GLOBAL"),
         (11_000, "set", "__main__.Registry.seen"),
         (10_000, "list", "__main__.REGISTRY.rows"),
         (9_000, "collections.deque", "__main__.REGISTRY.deep['inner']"),
+    ]
+
+
+def test_a_librarys_container_is_named_and_the_interpreters_own_is_not_one() -> None:
+    source = """
+        import linecache, sys
+        linecache.cache.update((i, (0, None, [], "")) for i in range(60_000))
+        kept = [sys.intern(f"name{i}") for i in range(55_000)]
+        del kept
+        names = [sys.intern(f"other{i}") for i in range(55_000)]
+        say_ready()
+        sys.stdin.read()
+    """
+    with patient(source) as one:
+        found = counted(one.pid)["containers"]
+    assert [(each["name"], each["length"]) for each in found] == [
+        ("linecache.cache", 60_000),
+        ("__main__.names", 55_000),
     ]
 
 

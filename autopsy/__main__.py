@@ -15,10 +15,13 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from autopsy import VERSION
 from autopsy.errors import AlreadyExamined, AutopsyError, UsageError
+
+if TYPE_CHECKING:
+    from autopsy.capture import Order
 
 _DEFAULT_BUDGET_S = 10.0
 # Addresses of databases, one a line; not an option, since anybody may read a command line.
@@ -299,12 +302,11 @@ def _within_budget(
     secrets: Iterable[str] = (),
 ) -> Any:
     """Capture under a watchdog: writing to a dead file system must not outlast the budget."""
-    from autopsy.capture import Order, capture
-    from autopsy.memfd import Kept
+    from autopsy.capture import capture
 
     if given.budget <= 0:
         raise UsageError("the budget is not positive", remedy="Give --budget a number of seconds.")
-    asking = _asking(given, facts)
+    order = _order(given, facts, secrets)
 
     # Whoever takes it speaks: the result and the watchdog never both print.
     the_word = threading.Lock()
@@ -318,35 +320,41 @@ def _within_budget(
     watchdog = threading.Timer(given.budget, give_up)
     watchdog.daemon = True
     watchdog.start()
-    captured = capture(
-        Order(
-            pid=given.pid,
-            start_ticks=given.start_ticks,
-            out=given.out,
-            budget_s=given.budget,
-            facts=facts,
-            secrets=tuple(secrets),
-            max_bytes=getattr(given, "max_bytes", 8 << 20),
-            py_spy=given.py_spy,
-            facts_only=getattr(given, "facts_only", False),
-            native=getattr(given, "native", False),
-            memory_over_bytes=given.memory_over,
-            before_kill=getattr(given, "before_kill", False),
-            asking=asking,
-            end_statements=getattr(given, "end_statements", False),
-            kept=Kept(
-                getattr(given, "log_ring", None),
-                getattr(given, "output", None),
-                getattr(given, "dump", None),
-                getattr(given, "output_start", 0),
-                getattr(given, "begun_at", 0.0),
-                getattr(given, "stack_ring", None),
-            ),
-        )
-    )
+    captured = capture(order)
     the_word.acquire()  # for ever, if the watchdog is just leaving the process
     watchdog.cancel()
     return captured
+
+
+def _order(given: argparse.Namespace, facts: dict[str, Any], secrets: Iterable[str]) -> Order:
+    from autopsy.capture import Order
+    from autopsy.memfd import Kept
+
+    asking = _asking(given, facts)
+    return Order(
+        pid=given.pid,
+        start_ticks=given.start_ticks,
+        out=given.out,
+        budget_s=given.budget,
+        facts=facts,
+        secrets=tuple(secrets),
+        max_bytes=getattr(given, "max_bytes", 8 << 20),
+        py_spy=given.py_spy,
+        facts_only=getattr(given, "facts_only", False),
+        native=getattr(given, "native", False),
+        memory_over_bytes=given.memory_over,
+        before_kill=getattr(given, "before_kill", False),
+        asking=asking,
+        end_statements=getattr(given, "end_statements", False),
+        kept=Kept(
+            getattr(given, "log_ring", None),
+            getattr(given, "output", None),
+            getattr(given, "dump", None),
+            getattr(given, "output_start", 0),
+            getattr(given, "begun_at", 0.0),
+            getattr(given, "stack_ring", None),
+        ),
+    )
 
 
 def _read_facts(source: str) -> dict[str, Any]:

@@ -31,6 +31,8 @@ LETTING_LIVE_AT_ONCE = 1
 LAST_RESORT_S = 2.0
 #: Where the program looks for the accounts of databases.
 _DATABASES = "AUTOPSY_DATABASES"
+#: Longest answer: one line of JSON.
+ANSWER_BYTES = 2**20
 #: What the program may need beyond its own budget to close the bundle.
 CLOSING_S = 0.5
 
@@ -220,7 +222,10 @@ class Captures:
         if running is None or running.stdout is None:
             return
         data = running.stdout.read()
-        if data:
+        if data and len(wanted.heard) + len(data) > ANSWER_BYTES:
+            self._ear.forget(running.stdout.fileno())
+            wanted.killed_at = self._clock.mono()  # it raves: ended at the next turn
+        elif data:
             wanted.heard += data
         elif data == b"":
             self._ear.forget(running.stdout.fileno())

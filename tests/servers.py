@@ -175,7 +175,10 @@ def _unprivileged() -> pwd.struct_passwd:
 def _as_user(user: pwd.struct_passwd | None) -> list[str]:
     """Return what makes a command run as that user, and die with us."""
     change = [] if user is None else [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"]
-    return ["setpriv", "--pdeathsig=QUIT", *change, *(["--clear-groups"] if change else []), "--"]
+    # Started in the background of a shell, we and they ignore SIGQUIT; Redis would outlive us.
+    heedful = ["env", "--default-signal=QUIT"]
+    groups = ["--clear-groups"] if change else []
+    return [*heedful, "setpriv", "--pdeathsig=QUIT", *change, *groups, "--"]
 
 
 def _start(command: list[str], directory: Path) -> subprocess.Popen[bytes]:
@@ -202,7 +205,7 @@ def _takes_in(made: Server) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", made.port), timeout=1) as line:
             line.sendall(asked)
-            return line.recv(1) in (b"+", b"N", b"S")
+            return line.recv(1) in (b"+", b"-", b"N", b"S")
     except OSError:
         return False
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 
 from autopsy.collect import netlink, procfs
 from autopsy.collect.descriptor import NO_PERMISSION
@@ -23,6 +24,7 @@ _TCP_STATES = {
     6: "TIME_WAIT", 7: "CLOSE", 8: "CLOSE_WAIT", 9: "LAST_ACK", 10: "LISTEN", 11: "CLOSING",
 }  # fmt: skip
 _LISTEN = 10
+_MAX_GROUPS = 20
 _TIMERS = {1: "retransmission", 2: "keepalive", 4: "zero window probe"}
 _FAMILIES = (
     ("tcp", socket.AF_INET, socket.IPPROTO_TCP),
@@ -42,6 +44,7 @@ def collector(holders: Holders) -> Callable[[Patient], Payload]:
     Shapes: fd, inode, kind, state, local, peer, send_queue_bytes, receive_queue_bytes (of a
     listener accept_queue and accept_queue_max instead); silent_ms and sent_ms (since data came or
     went), received_bytes, acked_bytes, retransmits, timer, timer_ms; own_peer (fd), peer_process.
+    groups: kind, state, peer, count.
     """
 
     def collect(patient: Patient) -> Payload:
@@ -66,10 +69,21 @@ def collector(holders: Holders) -> Callable[[Patient], Payload]:
             entry.update(_other_end(patient.pid, peers.get(inode), wanted, holders))
         return {
             "sockets": sorted(found.values(), key=lambda entry: int(entry["fd"])),
+            "groups": _groups(found.values()),
             "left_out": holders.unseen,
         }
 
     return collect
+
+
+def _groups(entries: Iterable[Payload]) -> list[Payload]:
+    """Return how many sockets are in the same state to the same peer, the most frequent first."""
+    keys = ("kind", "state", "peer")
+    alike = Counter(tuple(entry.get(key, "") for key in keys) for entry in entries)
+    return [
+        {**dict(zip(keys, one, strict=True)), "count": count}
+        for one, count in alike.most_common(_MAX_GROUPS)
+    ]
 
 
 def _diagnosed(pid: int, wanted: dict[int, int]) -> tuple[dict[int, Payload], dict[int, int]]:

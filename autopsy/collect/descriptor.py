@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from autopsy import clock
 from autopsy.collect import procfs
-from autopsy.collect.holder import Holders
+from autopsy.collect.holder import Holders, opened_by
 from autopsy.collect.patient import Patient
 from autopsy.collect.process import limits
 from autopsy.section import Payload, Skipped
@@ -22,6 +23,7 @@ _MAX_GROUPS = 20
 _MAX_WATCHED = 256
 _MAX_PIPES = 100
 _MAX_ENDS = 16
+_SEARCH_S = 0.1
 _ACCESS_MODE, _WRITE_ONLY, _READ_WRITE = 0o3, 0o1, 0o2
 _TERMINALS = ("/dev/ptmx", "/dev/pts/ptmx")
 # What tempfile makes up, and any number: leaked files differ in nothing else.
@@ -42,7 +44,8 @@ def collector(holders: Holders) -> Callable[[Patient], Payload]:
     """Return the collector of the descriptors; it raises Skipped when the kernel hides them.
 
     Shapes: fds: fd, target, position, flags, detail (of an epoll `watches`); groups: target with
-    what is made up in it as `*`, count; pipe_peers: of a pipe or terminal who else has it open.
+    what is made up in it as `*`, count; pipe_peers: of a pipe, a terminal or a
+    FIFO that a thread is in, who else has it open: pid, name, end, state, itself.
     """
 
     def collect(patient: Patient) -> Payload:
@@ -53,12 +56,13 @@ def collector(holders: Holders) -> Callable[[Patient], Payload]:
         listed = procfs.links(pid, _MAX_LISTED)
         soft = limits(pid).get("Max open files", ["0", "0"])[0]
         fds = [_described(pid, number, target) for number, target in listed]
+        peers = {**dict(_peers(pid, fds, holders)), **dict(_fifo_peers(pid))}
         return {
             "count": len(numbers),
             "limit": int(soft) if soft.isdigit() else None,
             "fds": fds,
             "groups": groups([target for _, target in listed]),
-            "pipe_peers": dict(_peers(pid, fds, holders)),
+            "pipe_peers": peers,
         }
 
     return collect
@@ -135,6 +139,25 @@ def _peers(pid: int, fds: list[Payload], holders: Holders) -> Iterator[tuple[str
             if other != pid or (own == "both" and end):
                 seen.setdefault((other, end), _peer(pid, other, end))
         yield target, list(seen.values())[:_MAX_ENDS]
+
+
+def _fifo_peers(pid: int) -> Iterator[tuple[str, list[Payload]]]:
+    """A FIFO has a name like any file: only a thread that waits inside of it shows what it is."""
+    seen: set[str] = set()
+    for tid in procfs.thread_ids(pid)[:_MAX_PIPES]:
+        syscall, args = procfs.current_syscall(f"/proc/{pid}/task/{tid}/syscall")
+        wchan = procfs.read_text(f"/proc/{pid}/task/{tid}/wchan") or ""
+        if "pipe_" not in wchan or syscall not in ("read", "write", "readv", "writev"):
+            continue
+        target = procfs.link(f"/proc/{pid}/fd/{args[0]}") or ""
+        if target.startswith("/") and target not in seen:
+            seen.add(target)
+            ends = [
+                _peer(pid, other, end_of(other, number))
+                for other, number in opened_by(target, clock.mono() + _SEARCH_S)
+                if other != pid
+            ]
+            yield target, ends[:_MAX_ENDS]
 
 
 def _pipe_ends(patient: int, target: str, holders: Holders) -> Iterator[tuple[int, str]]:

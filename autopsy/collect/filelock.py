@@ -6,12 +6,11 @@ the lock. Which path that is, and who has inherited it since, the descriptors te
 
 from __future__ import annotations
 
-import os
 import re
 
 from autopsy import clock
 from autopsy.collect import procfs
-from autopsy.collect.holder import doing, named
+from autopsy.collect.holder import doing, named, opened_by
 from autopsy.collect.patient import Patient
 from autopsy.section import Payload
 
@@ -117,13 +116,11 @@ def _other_side(entry: Payload) -> Payload:
 def _heirs(entry: Payload) -> list[Payload]:
     """Return who has the locked file open in a way that carries this lock, with what they do."""
     carried = re.compile(rf"^lock:.*\s{re.escape(entry['file'])}\s", re.MULTILINE)
-    deadline = clock.mono() + _SEARCH_S
-    found: list[Payload] = []
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        if clock.mono() > deadline or len(found) >= _MAX_HEIRS:
+    found: dict[int, Payload] = {}
+    for pid, number in opened_by(entry["path"], clock.mono() + _SEARCH_S):
+        text = procfs.read_text(f"/proc/{pid}/fdinfo/{number}") or ""
+        if pid not in found and carried.search(text):
+            found[pid] = {**named(pid), **doing(pid)}
+        if len(found) >= _MAX_HEIRS:
             break
-        numbers = [number for number, path in procfs.links(pid, _MAX_FDS) if path == entry["path"]]
-        texts = (procfs.read_text(f"/proc/{pid}/fdinfo/{number}") or "" for number in numbers)
-        if any(carried.search(text) for text in texts):
-            found.append({**named(pid), **doing(pid)})
-    return found
+    return list(found.values())

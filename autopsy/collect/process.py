@@ -6,7 +6,6 @@ the arguments of a timed system call. The second, a quarter of a second later, s
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 
@@ -37,7 +36,7 @@ def collect(patient: Patient) -> Payload:
     """Take the first look: the process as a whole and every thread with its system call."""
     base = f"/proc/{patient.pid}"
     status = procfs.status(f"{base}/status") or {}
-    executable = _link(f"{base}/exe")
+    executable = procfs.link(f"{base}/exe")
     return {
         "at_ms": patient.elapsed_ms(),
         "threads": threads(patient.pid),
@@ -48,7 +47,7 @@ def collect(patient: Patient) -> Payload:
         "command_line": redact.arguments(procfs.command_line(patient.pid)),
         "executable": executable,
         "python": is_python(patient.pid, executable, status),
-        "directory": _link(f"{base}/cwd"),
+        "directory": procfs.link(f"{base}/cwd"),
         "environment": redact.environment(procfs.read_text(f"{base}/environ") or ""),
         "limits": limits(patient.pid),
         "cgroup": (procfs.read_text(f"{base}/cgroup") or "").splitlines(),
@@ -227,13 +226,6 @@ def _scheduling(path: str) -> Payload:
 def _rss_kib(pid: int) -> int | None:
     words = (procfs.status(f"/proc/{pid}/status") or {}).get("VmRSS", "").split()
     return int(words[0]) if words else None
-
-
-def _link(path: str) -> str | None:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return None
 
 
 def _number(path: str) -> int | None:

@@ -94,6 +94,14 @@ def command_line(pid: int) -> list[str]:
     return text.rstrip("\0").split("\0") if text else []
 
 
+def link(path: str) -> str | None:
+    """Return where a link of /proc points to; None if it is gone or forbidden."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
+
+
 def links(pid: int, limit: int) -> list[tuple[int, str]]:
     """Return (descriptor, target) of up to `limit` open descriptors, by readlink alone."""
     found: list[tuple[int, str]] = []

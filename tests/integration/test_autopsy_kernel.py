@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -276,6 +277,18 @@ def test_who_holds_the_other_end_of_a_pipe() -> None:
         {peer["end"] for peer in ends} for ends in peers.values() if any(p["itself"] for p in ends)
     ]
     assert selves == [{"read", "write"}]
+
+
+def test_who_holds_the_other_end_of_a_fifo_that_a_thread_reads(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    writes = f"import os\nos.open({str(fifo)!r}, os.O_RDWR)\nsay_ready()\ninput()"
+    with patient(writes) as writer, patient(f"say_ready()\nopen({str(fifo)!r}).read()") as one:
+        until_in(one.pid, "read")
+        peers = fds_of(one.pid)["pipe_peers"][str(fifo)]
+    name = Path(os.path.realpath(sys.executable)).name
+    assert [(peer["pid"], peer["state"]) for peer in peers] == [(writer.pid, "S")]
+    assert peers[0]["name"].startswith(name[:6])
 
 
 def test_who_holds_the_other_end_of_a_terminal() -> None:

@@ -72,7 +72,7 @@ def registry(
         Collector("stacks", stacks.collector(dumper, kept), 5.0),
         Collector("motion", inside.motion, interior.TIME_BOX_S),
         Collector("thread_locks", inside.thread_locks, interior.TIME_BOX_S),
-        Collector("asyncio", inside.tasks, interior.TIME_BOX_S),
+        Collector("asyncio", history.tasks_collector(kept, inside.tasks), interior.TIME_BOX_S),
         Collector("fds", descriptor.collector(holders), 1.0),
         Collector("sockets", connection.collector(holders), 1.0),
         Collector("children", tree.collect, 2.0),

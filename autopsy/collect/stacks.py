@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from autopsy import clock
-from autopsy.collect import faultdump, memorystack, procfs
+from autopsy.collect import faultdump, history, memorystack, procfs
 from autopsy.collect.patient import DEAD_STATES, STOPPED_STATES, Patient
 from autopsy.collect.process import MOVEMENT_WINDOW_S, is_frozen
 from autopsy.collect.pyspy import Dumped, Dumper, Frame, Thread
+from autopsy.errors import RingUnreadable
 from autopsy.memfd import Kept
 from autopsy.section import Payload, Skipped
 from autopsy.source import blocks_around, is_own
@@ -75,6 +76,8 @@ def collector(dumper: Dumper, kept: Kept) -> Callable[[Patient], Payload]:
             elif dumper.native:
                 samples.append(_native_sample(patient, dumper))
         if not any(one.dumped.threads for one in samples):
+            samples += _noted(patient, kept, first.dumped.reason)
+        if not any(one.dumped.threads for one in samples):
             raise Skipped(samples[-1].dumped.reason)
         return {**_as_payload(patient, samples), "native_asked": dumper.native}
 
@@ -120,6 +123,30 @@ def _without_py_spy(
             return Sample(at_ms, method, Dumped(dumped.threads, reasons[0]))
         reasons.append(dumped.reason)
     return Sample(at_ms, "none", Dumped(reason="; ".join(dict.fromkeys(reasons))))
+
+
+def _noted(patient: Patient, kept: Kept, reason: str) -> list[Sample]:
+    """Return the two newest samples of a living patient's own ring, which stand in for ours."""
+    try:
+        is_dead = DEAD_STATES.issuperset(patient.thread_states().values())
+        moments = [] if is_dead else history.read(patient, kept).moments
+    except (Skipped, RingUnreadable):
+        return []
+    return [
+        Sample(
+            round((moment.facts.mono - patient.opened_mono) * 1000, 1),
+            "ring",
+            Dumped(
+                tuple(
+                    Thread(tid, name, False, False, tuple(Frame(*call) for call in stack))
+                    for (_, tid, name), stack in moment.stacks.items()
+                    if tid and stack
+                ),
+                f"{reason}; the process noted these stacks of itself before it was examined",
+            ),
+        )
+        for moment in moments[-2:]
+    ]
 
 
 def _may_block(patient: Patient, states: dict[int, str]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from autopsy import clock
 from autopsy.collect.patient import Patient
-from autopsy.cpython import lockgraph, motion, tasklist
+from autopsy.cpython import lockgraph, motion, pool, tasklist
 from autopsy.cpython.interpreter import Interpreter, open_interpreter
 from autopsy.cpython.reader import OutOfTime, Unreadable
 from autopsy.section import Payload, Skipped
@@ -36,6 +36,10 @@ class Interior:
     def tasks(self, patient: Patient) -> Payload:
         """Return the tasks of asyncio and what each awaits."""
         return self._read(patient, tasklist.collect)
+
+    def pools(self, patient: Patient) -> Payload:
+        """Return the pools of connections and threads and how much of each is in use."""
+        return self._read(patient, pool.collect)
 
     def motion(self, patient: Patient) -> Payload:
         """Return where the threads stood at many moments."""

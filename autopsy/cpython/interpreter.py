@@ -50,6 +50,11 @@ class Interpreter:
         self.frames = Frames(self.objects)
         self._address = address
 
+    @property
+    def generations(self) -> tuple[int, ...]:
+        """Where the lists of the garbage collector begin, youngest first."""
+        return tuple(self._address + one for one in at.INTERPRETER_GENERATIONS)
+
     @cached_property
     def modules(self) -> dict[str, int]:
         """The loaded modules by name."""

@@ -6,6 +6,7 @@ right is Unreadable; every loop is bounded by what was asked for.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ _MAX_BASES = 64
 _CHUNK = 4096
 _ENCODINGS = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 _MAX_DIGITS = 8
+_DOUBLE = struct.Struct("<d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,13 @@ class Objects:
             digit = self.memory.int32(address + at.LONG_DIGITS + 4 * index)
             number |= digit << at.LONG_SHIFT * index
         return -number if size < 0 else number
+
+    def real(self, address: int) -> float:
+        """Return a float."""
+        if not self.is_a(address, "builtins.float"):
+            raise Unreadable
+        number: float = _DOUBLE.unpack(self.memory.read(address + at.FLOAT_VALUE, 8))[0]
+        return number
 
     def binary(self, address: int) -> bytes:
         """Return a bytes object."""

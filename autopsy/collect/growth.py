@@ -25,8 +25,10 @@ def collect(patient: Patient) -> Payload:
     when the process ends.
     """
     seen: list[tuple[float, int, list[int]]] = []
+    began_ms = patient.elapsed_ms()
     for turn in range(_MOMENTS):
-        patient.wait_until(MOVEMENT_WINDOW_S * turn / (_MOMENTS - 1))
+        if turn:
+            patient.wait_window(MOVEMENT_WINDOW_S * turn / (_MOMENTS - 1), began_ms)
         look = _look(patient.pid)
         if look is None:
             raise Skipped("the process has no memory of its own any more")

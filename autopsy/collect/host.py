@@ -33,8 +33,7 @@ def collect(patient: Patient) -> Payload:
     """
     pid = patient.pid
     before_ms, before = patient.elapsed_ms(), _counters(pid)
-    patient.wait_until(MOVEMENT_WINDOW_S)
-    window_s = max(patient.elapsed_ms() - before_ms, 1.0) / 1000
+    window_s = patient.wait_window(MOVEMENT_WINDOW_S, before_ms)
     after = _counters(pid)
     status = procfs.status(f"/proc/{pid}/status") or {}
     load = (procfs.read_text("/proc/loadavg") or "0 0 0 0/0").split()

@@ -18,6 +18,8 @@ from autopsy.errors import NoSuchPatient, PatientReplaced
 
 STOPPED_STATES = frozenset("Tt")
 DEAD_STATES = frozenset("ZX")
+# CPU time is counted in steps of 10 ms.
+_LEAST_WINDOW_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,14 @@ class Patient:
     def wait_until(self, seconds_after_opening: float) -> None:
         """Sleep until that long after the patient was opened."""
         clock.sleep(self.opened_mono + seconds_after_opening - clock.mono())
+
+    def wait_window(self, window_s: float, began_ms: float) -> float:
+        """Sleep to the end of the window, for long enough since then; return the seconds since.
+
+        A first look at a thousand threads can leave little of the window.
+        """
+        self.wait_until(max(window_s, began_ms / 1000 + _LEAST_WINDOW_S))
+        return max(self.elapsed_ms() - began_ms, 1.0) / 1000
 
     def elapsed_ms(self) -> float:
         """Return milliseconds since the patient was opened."""

@@ -89,9 +89,7 @@ def _watch(patient: Patient, found: list[Payload]) -> None:
     if not found:
         return
     before = {one["pid"]: _ticks(one["pid"]) for one in found}
-    began_ms = patient.elapsed_ms()
-    patient.wait_until(MOVEMENT_WINDOW_S)
-    seconds = max(patient.elapsed_ms() - began_ms, 1.0) / 1000
+    seconds = patient.wait_window(MOVEMENT_WINDOW_S, patient.elapsed_ms())
     per_s = os.sysconf("SC_CLK_TCK")
     for one in found:
         then, now = before[one["pid"]], _ticks(one["pid"])

@@ -21,8 +21,9 @@ _ALIGNMENT, _CLASSES = 16, 32
 SMALL_BYTES = _ALIGNMENT * _CLASSES
 # A single one of these in a sample must not be taken for many.
 GIANT_BYTES = 8 << 20
-# Words before an object: none, the collector's two, or those and its values and dict.
-_PREFIXES = (0, 2, 4)
+# Words before an object: none, the collector's two, or those and its values and dict; two more
+# where the allocator's own checks are on.
+_PREFIXES = (0, 2, 4, 6)
 _MALLOC_HEADER_BYTES, _MALLOC_FLAGS, _MAPPED = 8, 7, 2
 _PAGE = 4096
 _MOST_REFERENCES = 1 << 40

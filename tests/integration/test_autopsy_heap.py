@@ -266,6 +266,22 @@ def test_native_memory_is_not_taken_for_python_objects() -> None:
     assert payload["python_bytes"] < 12 * MIB
 
 
+def test_objects_of_the_development_mode_are_counted_too() -> None:
+    source = """
+        import sys
+        class Row:
+            pass
+        rows = [Row() for _ in range(30_000)]
+        numbers = [complex(i, 1) for i in range(20_000)]
+        say_ready()
+        sys.stdin.read()
+    """
+    with patient(source, prefix=("env", "PYTHONDEVMODE=1")) as one:
+        found = by_type(whole(one.pid))
+    assert found["__main__.Row"][0] == pytest.approx(30_000, abs=FEW)
+    assert found["complex"][0] == pytest.approx(20_000, abs=FEW + 10)
+
+
 def test_a_small_process_is_not_counted() -> None:
     with patient("import sys\nsay_ready()\nsys.stdin.read()") as one:
         with pytest.raises(Skipped, match=r"^it uses \d+ MiB; the heap is counted from 64 MiB on$"):

@@ -32,7 +32,8 @@ _LOOPS = ("_run_once", "run_forever")
 class Frame:
     """One call of a stack; `function` is the last part of a qualified name.
 
-    `inside` are the expressions of the `with` blocks around its line, innermost first.
+    `inside` are the expressions of the `with` blocks around its line, innermost first, `loop` the
+    head of the innermost loop around it.
     """
 
     function: str
@@ -41,6 +42,7 @@ class Frame:
     source: str
     native: bool
     inside: tuple[str, ...] = ()
+    loop: str = ""
 
     def __str__(self) -> str:
         return f"{self.function} ({self.file}:{self.line})"
@@ -55,7 +57,8 @@ class Frame:
 class Motion:
     """Where a thread stood at many moments: `most` of the `looks` on one and the same instruction.
 
-    `lines` are the program's own lines it was seen in, `functions` those of their functions.
+    `lines` are the program's own lines it was seen in, `functions` those of their functions;
+    without `calls` that instruction cannot be native code that takes long.
     """
 
     looks: int = 0
@@ -63,6 +66,7 @@ class Motion:
     most: int = 0
     lines: int = 0
     functions: int = 0
+    calls: bool = True
 
     @property
     def known(self) -> bool:
@@ -288,6 +292,7 @@ class Case:
                 most=one["most"],
                 lines=len(one["places"]),
                 functions=len({(place["file"], place["function"]) for place in one["places"]}),
+                calls=one.get("calls", True),
             )
             for one in self.listed("motion", "threads")
             if "looks" in one
@@ -315,6 +320,7 @@ class Case:
                     one.get("source", ""),
                     bool(one.get("native")),
                     tuple(one.get("inside", ())),
+                    one.get("loop", ""),
                 )
                 for one in stack
                 if "function" in one

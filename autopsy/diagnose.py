@@ -25,7 +25,7 @@ _GUESSES: tuple[Rule, ...] = (wait.waits,)
 _PYTHON: tuple[Rule, ...] = (
     busy.busy,
     busy.livelock,
-    busy.convoy,
+    busy.handed_on,
     busy.gil_held_asleep,
     lock.locks,
     loop.loops,

@@ -11,6 +11,11 @@ import re
 _FOREIGN = re.compile(r"/lib(?:64)?/python\d|/(?:site|dist)-packages/|^<frozen |python\d+\.zip/")
 _BLOCK = re.compile(r"(?:async )?with (.+):")
 _FUNCTION = ("def ", "async def ", "class ")
+_LOOP = ("while ", "for ", "async for ")
+# Heads of loops that end by nothing in their condition.
+ENDLESS = ("while True", "while 1")
+_WAY_OUT = " (with a way out)"
+_LEAVES = re.compile(r"(?:^|[\s:;])(?:break|return|raise)\b")
 _MAX_LINES_UP = 400
 _TAKEN = re.compile(r"(?:with |\()?\s*([A-Za-z_][\w.]*)\.acquire\(|^with ([A-Za-z_][\w.]*)")
 
@@ -37,6 +42,47 @@ def blocks_around(lines: list[str], number: int) -> list[str]:
         if text.startswith(_FUNCTION) or not depth:
             break
     return found
+
+
+def loop_around(lines: list[str], number: int) -> str:
+    """Return the head of the innermost loop around a line (from 1), without its colon.
+
+    Of a `while True` that has a way out the head says so; empty when there is no loop.
+    """
+    if not 0 < number <= len(lines):
+        return ""
+    at, depth = number - 1, _depth(lines[number - 1])
+    if not lines[at].strip().startswith(_LOOP):
+        at = _loop_above(lines, at, depth)
+    if at < 0:
+        return ""
+    head = re.split(r":(?:\s|$)", lines[at].strip())[0]
+    return head + _WAY_OUT if head in ENDLESS and _has_way_out(lines, at) else head
+
+
+def _loop_above(lines: list[str], at: int, depth: int) -> int:
+    for index in range(at - 1, max(-1, at - _MAX_LINES_UP), -1):
+        text = lines[index].strip()
+        if not text or text.startswith("#") or _depth(lines[index]) >= depth:
+            continue
+        depth = _depth(lines[index])
+        if text.startswith(_LOOP):
+            return index
+        if text.startswith(_FUNCTION) or not depth:
+            return -1
+    return -1
+
+
+def _has_way_out(lines: list[str], at: int) -> bool:
+    """Whether a `break`, `return` or `raise` is in the body of the loop whose head is at `at`."""
+    if _LEAVES.search(lines[at].partition(":")[2]):
+        return True
+    for line in lines[at + 1 : at + _MAX_LINES_UP]:
+        if line.strip() and _depth(line) <= _depth(lines[at]):
+            return False
+        if _LEAVES.search(line):
+            return True
+    return False
 
 
 def lock_taken(line: str) -> str:

@@ -22,7 +22,7 @@ from autopsy.collect.pyspy import Dumped, Dumper, Frame, Thread
 from autopsy.errors import RingUnreadable
 from autopsy.memfd import Kept
 from autopsy.section import Payload, Skipped
-from autopsy.source import blocks_around, is_own
+from autopsy.source import blocks_around, is_own, loop_around
 
 BLOCKING_LIMIT_S = 0.3
 NONBLOCKING_LIMIT_S = 1.0
@@ -248,21 +248,23 @@ def _thread_entry(thread: Thread, table: dict[tuple[Frame, ...], int]) -> Payloa
     }
 
 
-def _frame_entry(frame: Frame, sources: dict[Frame, tuple[str, list[str]]]) -> Payload:
+def _frame_entry(frame: Frame, sources: dict[Frame, tuple[str, list[str], str]]) -> Payload:
     entry: Payload = {"function": frame.function, "file": frame.file, "line": frame.line}
     if frame.native:
         entry["native"] = True
-    line, inside = sources.get(frame, ("", []))
+    line, inside, loop = sources.get(frame, ("", [], ""))
     if line:
         entry["source"] = line
     if inside:
         entry["inside"] = inside
+    if loop:
+        entry["loop"] = loop
     return entry
 
 
-def _sources(pid: int, frames: list[Frame]) -> dict[Frame, tuple[str, list[str]]]:
+def _sources(pid: int, frames: list[Frame]) -> dict[Frame, tuple[str, list[str], str]]:
     """Read the source lines and the blocks around them; a dead disk costs its limit, no more."""
-    found: dict[Frame, tuple[str, list[str]]] = {}
+    found: dict[Frame, tuple[str, list[str], str]] = {}
 
     def read() -> None:
         files: dict[str, list[str]] = {}
@@ -271,8 +273,10 @@ def _sources(pid: int, frames: list[Frame]) -> dict[Frame, tuple[str, list[str]]
                 files[frame.file] = _source_of(pid, frame.file)
             lines = files[frame.file]
             if 0 < frame.line <= len(lines):
-                around = blocks_around(lines, frame.line) if is_own(frame.file) else []
-                found[frame] = lines[frame.line - 1].strip()[:200], around[:_MAX_BLOCKS]
+                own = is_own(frame.file)
+                around = blocks_around(lines, frame.line)[:_MAX_BLOCKS] if own else []
+                loop = loop_around(lines, frame.line)[:200] if own else ""
+                found[frame] = lines[frame.line - 1].strip()[:200], around, loop
 
     reader = threading.Thread(target=read, name="autopsy-source", daemon=True)
     reader.start()

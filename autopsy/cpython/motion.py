@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from dis import opname
 
 from autopsy import clock
 from autopsy.cpython import layout as at
@@ -25,6 +26,9 @@ _MAX_THREADS = 64
 _MAX_CALLS = 16
 _MAX_PLACES = 6
 _FRAME_BYTES = 72
+# Instructions that only move what is there, whatever the interpreter has made of them.
+_INSTANT = ("LOAD_FAST", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_CLOSURE", "STORE_FAST", "STORE_DEREF",
+            "JUMP", "POP_", "NOP", "RESUME", "COPY", "SWAP", "PUSH_NULL", "CACHE", "IS_OP")  # fmt: skip
 
 # A call as it is seen in passing: the address of its code and of its instruction.
 Place = tuple[int, int]
@@ -42,7 +46,8 @@ def collect(interpreter: Interpreter) -> Payload:
     """Look at every thread many times.
 
     Shapes: threads (tid, looks, instructions = distinct innermost ones, stacks = distinct ones,
-    most = looks at the instruction seen most often, places = the program's own lines with looks).
+    most = looks at the instruction seen most often, calls = whether that one can run native code
+    for long, places = the program's own lines with looks).
     """
     tracks = [_Track(one) for one in interpreter.threads[:_MAX_THREADS]]
     try:
@@ -88,17 +93,26 @@ def _entry(interpreter: Interpreter, track: _Track) -> Payload:
         place = _own_place(stack, codes)
         if place is not None:
             own[place] += count
+    best, most = next(iter(innermost.most_common(1)), ((0, 0), 0))
     return {
         "tid": track.thread.tid,
         "looks": sum(whole.values()),
         "instructions": len(innermost),
         "stacks": len(whole),
-        "most": max(innermost.values(), default=0),
+        "most": most,
+        "calls": _can_take_long(codes.get(best[0]), best[1]),
         "places": [
             {"function": function, "file": file, "line": line, "looks": count}
             for (function, file, line), count in own.most_common(_MAX_PLACES)
         ],
     }
+
+
+def _can_take_long(code: Code | None, instruction: int) -> bool:
+    """Whether the interpreter may be in native code in this instruction: a call, an operator."""
+    if code is None:
+        return True
+    return not opname[code.opcode(instruction - code.address - at.CODE_BYTES)].startswith(_INSTANT)
 
 
 def _own_place(

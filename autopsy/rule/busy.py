@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autopsy import needs
 from autopsy.case import Case, Frame, Thread
 from autopsy.cause import Code, Diagnosis, hit
 
@@ -19,6 +18,8 @@ _RESTLESS_SWITCHES = 25
 _FRANTIC_SWITCHES, _FRANTIC_CPU = 150, 0.3
 # Shares of the looks at one instruction: a loop of Python is never on one of them for so long.
 _MOSTLY_NATIVE, _ALL_NATIVE = 0.85, 0.97
+# A thread that nobody wakes has at most the switches of our own looks.
+_WOKEN_SWITCHES = 2
 # Functions of its own in which a thread with one endless loop is seen.
 _FEW = 3
 _C_LIBRARIES = ("libc.", "libc-", "ld-", "[vdso]", "libpthread", "libm.")
@@ -70,7 +71,7 @@ def _by_motion(one: Thread, seen: str, where: str) -> Iterator[Diagnosis]:
     motion = f"motion: {one.motion}"
     held = "throughout" if all(one.owns_gil) else "now and then" if any(one.owns_gil) else "never"
     gil = f"stacks: the GIL held {held}"
-    if one.motion.steady < _MOSTLY_NATIVE:
+    if one.motion.steady < _MOSTLY_NATIVE or not one.motion.calls:
         # Many places of its own may well be work that gets on.
         sure = 0.85 if one.motion.functions <= _FEW else 0.7
         yield hit(Code.BUSY_PYTHON, sure, seen, motion, where)
@@ -98,16 +99,16 @@ def livelock(case: Case) -> Iterator[Diagnosis]:
         yield hit(Code.BUSY_LIVELOCK, 0.78 if frantic else 0.5, *lines, *where)
 
 
-def convoy(case: Case) -> Iterator[Diagnosis]:
-    """Name a lock that many wait for and that still changes hands: slow, and no deadlock."""
-    waiting = [
+def handed_on(case: Case) -> Iterator[Diagnosis]:
+    """Name threads that others wake again and again: locks change hands, items are passed on."""
+    woken = [
         one
         for one in case.threads
-        if one.parked and one.switches > 0 and needs.kind_of_wait(case, one) == needs.LOCK
+        if one.parked and one.switches > _WOKEN_SWITCHES and one not in _restless(case)
     ]
-    if len(waiting) > 1 and waiting[0] not in _restless(case):
-        lines = (f"movement: {one.called} got its turn {one.switches} times" for one in waiting[:4])
-        yield hit(Code.NONE_PROGRESSING, 0.6, *lines, f"stacks: {waiting[0].where}")
+    if woken:
+        lines = (f"movement: {one.called} was woken {one.switches} times" for one in woken[:4])
+        yield hit(Code.NONE_PROGRESSING, 0.6, *lines, f"stacks: {woken[0].where}")
 
 
 def _restless(case: Case) -> list[Thread]:
@@ -125,7 +126,7 @@ def _restless(case: Case) -> list[Thread]:
 
 
 def _frantic(one: Thread) -> bool:
-    return one.switches > _FRANTIC_SWITCHES and one.motion.lines > 1
+    return one.switches > _FRANTIC_SWITCHES
 
 
 def _take_turns(found: list[Thread]) -> bool:

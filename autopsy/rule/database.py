@@ -6,6 +6,7 @@ not be asked, the titles of its local processes and the code on the stack say le
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from autopsy import needs
@@ -24,6 +25,8 @@ _POOL_CHECKOUTS = (
     ("DBUtils", ("connection",)),
 )
 _LOCK_COMMANDS = ("set", "setnx", "eval", "evalsha")
+# In the source of a call: a blocking command that does not block for ever.
+_GIVES_UP = re.compile(r"\b(?:timeout|block)\s*=\s*[1-9]")
 _QUERY_CHARS = 160
 _MANY = 4
 
@@ -148,7 +151,16 @@ def _redis(case: Case) -> Iterator[Diagnosis]:
             note = "movement: it asks again and again, with commands that take a lock"
             yield hit(Code.BLOCKED_DISTRIBUTED_LOCK, 0.6, note, *told, where)
         elif any("b" in str(client.get("flags", "")) for client in clients) and _is_in(one, _REDIS):
-            yield hit(Code.BLOCKED_EXTERNAL, 0.92, *told, where)
+            yield from _for_an_item(one, told, where)
+
+
+def _for_an_item(one: Thread, told: list[str], where: str) -> Iterator[Diagnosis]:
+    """A blocking command: nobody can tell a consumer without work from one that is forgotten."""
+    gives_up = any(_GIVES_UP.search(frame.source) for frame in one.frames)
+    if gives_up:
+        note = "stacks: the command gives up after a time, and is given again"
+        yield hit(Code.NONE_IDLE, 0.65, *told, note, where)
+    yield hit(Code.BLOCKED_EXTERNAL, 0.5 if gives_up else 0.78, *told, where)
 
 
 def _takes_a_lock(frames: tuple[object, ...]) -> bool:
@@ -167,12 +179,18 @@ def _polls(one: Thread) -> bool:
 def _sqlite(case: Case) -> Iterator[Diagnosis]:
     """SQLite does not wait in the kernel: it sleeps and tries again."""
     for file in case.listed("databases", "sqlite"):
-        held = [one for one in file.get("held_by") or [] if one.get("pid") != case.pid]
+        held = file.get("held_by") or []
+        other = next((one for one in held if one.get("pid") != case.pid), held[0] if held else None)
         waiter = next((one for one in case.threads if _polls(one) and not one.stack_moved), None)
-        if held and waiter is not None:
-            command = " ".join(held[0].get("command_line") or [])[:80]
-            line = f"databases: {file['file']} is locked by process {held[0]['pid']} ({command})"
-            yield hit(Code.BLOCKED_FILE_LOCK, 0.85, line, f"stacks: {waiter.where}")
+        if other is None or waiter is None:
+            continue
+        command = " ".join(other.get("command_line") or [])[:80]
+        line = f"databases: {file['file']} is locked by process {other['pid']} ({command})"
+        own = other["pid"] == case.pid
+        if own:
+            line = f"databases: {file['file']} is locked by a connection of this very process"
+        sure = 0.6 if own else 0.85
+        yield hit(Code.BLOCKED_FILE_LOCK, sure, line, f"stacks: {waiter.where}")
 
 
 def _is_in(one: Thread, files: tuple[str, ...]) -> bool:

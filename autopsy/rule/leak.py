@@ -44,7 +44,8 @@ def leaks(case: Case) -> Iterator[Diagnosis]:
 
 def memory(case: Case) -> Iterator[Diagnosis]:
     """Name memory that was taken and never given back; never sure where it does not grow."""
-    anonymous = int(case.memory.get("anonymous_bytes") or 0)
+    shared = int((case.memory.get("rollup") or {}).get("Pss_Shmem") or 0) * 1024
+    anonymous = int(case.memory.get("anonymous_bytes") or 0) + shared
     heap = case.sections.get("heap") or {}
     containers = [one for one in heap.get("containers") or [] if one["length"] >= _ITEMS_MANY]
     much = _MEMORY_SOME if containers else _MEMORY_MUCH

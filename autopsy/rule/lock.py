@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from autopsy import needs
 from autopsy.case import Case, Thread
 from autopsy.cause import Code, Diagnosis, hit
-from autopsy.rule.rest import only_rests
+from autopsy.rule.rest import LONG_S, only_rests, waits_for_signals
 
-# SIGHUP, SIGUSR1, SIGUSR2, SIGTERM: what a main thread that waits for a signal handles.
-_WAKING_SIGNALS = (1, 10, 12, 15)
 # The last duties of an interpreter that has nothing else to do any more.
 _LEAVING = ("_shutdown", "_python_exit", "_exit_function", "_run_exitfuncs")
 _FUTURE_WAITS = ("result", "exception", "wait", "as_completed", "result_iterator")
@@ -37,6 +35,7 @@ def locks(case: Case) -> Iterator[Diagnosis]:
             yield from _nobody_can_wake(case, private, kinds, lines)
         return
     waiting = [one for one in private if kinds[one.tid] == needs.LOCK]
+    yield from _cannot_leave(case, private, lines)
     if not proven and waiting:
         yield from _held_by_somebody(case, waiting, lines)
     elif not proven:
@@ -85,6 +84,20 @@ def _held_by_somebody(
     else:
         note = f"process: {len(others)} other threads live; one may hold the lock"
         yield hit(Code.DEADLOCK_IN_PROCESS, 0.5 if len(waiting) > 1 else 0.45, *lines, note)
+
+
+def _cannot_leave(case: Case, private: list[Thread], lines: tuple[str, ...]) -> Iterator[Diagnosis]:
+    """The main thread is done and waits for others, of which none moves."""
+    main = next((one for one in private if one.main and one.within(*_LEAVING, depth=8)), None)
+    if main is None or not all(one.still for one in case.unparked):
+        return
+    rests = all(_soon(case, one) for one in case.unparked)
+    note = "stacks: the main thread is done and waits for the others to end; none of them moves"
+    yield hit(Code.EXIT_HUNG_SHUTDOWN, 0.5 if rests else 0.8, note, *lines)
+
+
+def _soon(case: Case, one: Thread) -> bool:
+    return only_rests(case, one) and (one.timeout_left_s or 0) <= LONG_S
 
 
 def _nobody_works(
@@ -161,10 +174,8 @@ def _line(case: Case, one: Thread, kind: str) -> str:
 
 
 def _may_wait_for_a_signal(case: Case, kinds: dict[int, str]) -> bool:
-    caught = int((case.process.get("status") or {}).get("SigCgt", "0"), 16)
-    handles = any(caught >> (number - 1) & 1 for number in _WAKING_SIGNALS)
     waits = any(one.main and kinds.get(one.tid) == needs.CONDITION for one in case.threads)
-    return handles and waits
+    return waits and waits_for_signals(case)
 
 
 def _waits_for_its_own_pool(thread: Thread) -> bool:

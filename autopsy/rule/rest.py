@@ -12,6 +12,8 @@ POLL_CALLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "ep
 SLEEP_CALLS = frozenset({"clock_nanosleep", "nanosleep"})
 SIGNAL_CALLS = frozenset({"pause", "rt_sigtimedwait", "rt_sigsuspend", "signalfd"})
 ACCEPT_CALLS = frozenset({"accept", "accept4"})
+# SIGHUP, SIGUSR1, SIGUSR2, SIGTERM: what a main thread that waits for a signal handles.
+_WAKING_SIGNALS = (1, 10, 12, 15)
 # A shorter sleep may be one turn of a loop that is well.
 LONG_S = 60
 
@@ -53,3 +55,15 @@ def _has_peer(case: Case, one: Thread) -> bool:
         entry.get("state") not in ("LISTEN", "LISTENING", "") and not is_served_here(case, entry)
         for entry in found
     )
+
+
+def waits_for_signals(case: Case) -> bool:
+    """Return whether it handles signals that people send to tell a program something."""
+    caught = int((case.process.get("status") or {}).get("SigCgt", "0"), 16)
+    return any(caught >> (number - 1) & 1 for number in _WAKING_SIGNALS)
+
+
+def may_work(thread: Thread) -> bool:
+    """A side thread that runs Python and is not just an idle member of a pool."""
+    idle = thread.parked and thread.within("_worker", file="concurrent/futures/thread.py", depth=1)
+    return not thread.main and bool(thread.frames) and not idle

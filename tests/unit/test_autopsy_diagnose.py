@@ -113,7 +113,7 @@ def test_a_thread_that_moves_is_no_deadlock() -> None:
         second=[thread(switches=40)],
         stacks=[WAITS_FOR_LOCK],
     )
-    assert best(sections) == ("unknown", 0.0)
+    assert best(sections) == ("none.progressing", 0.6)
 
 
 def test_a_wait_that_may_be_for_a_lock_or_a_queue_gets_both_names() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from autopsy import redact
@@ -16,7 +17,10 @@ from autopsy import redact
 #: Shorter ones would be found everywhere.
 MIN_LENGTH = 4
 _MAX_VALUES = 500
-_MAX_CHARACTERS = 10_000
+# A longer value is searched in pieces: of a text that is cut, some pieces are whole.
+_PIECE = 100
+_MIN_PIECE = 16
+_MAX_PIECES = 1000
 # Shorter values must stand alone: a word may begin with them.
 _SURE_LENGTH = 8
 # What is left of a value at the end of a text that was cut there.
@@ -37,14 +41,17 @@ _NO_SECRETS = frozenset(
 class Secrets:
     """A set of secret values. Redacting with it includes all that `redact` does."""
 
-    __slots__ = ("_ends", "_numbers", "_pattern", "_starts")
+    __slots__ = ("_ends", "_numbers", "_pattern", "_pieces", "_starts")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         chosen = list(dict.fromkeys(one for one in values if len(one) >= MIN_LENGTH))[:_MAX_VALUES]
-        forms = sorted({form for one in chosen for form in _forms(one)}, key=len, reverse=True)
+        short = [one for one in chosen if len(one) <= _PIECE]
+        forms = sorted({form for one in short for form in _forms(one)}, key=len, reverse=True)
+        pieces = (piece for one in chosen if len(one) > _PIECE for piece in _pieces(one))
+        self._pieces = tuple(islice(dict.fromkeys(pieces), _MAX_PIECES))
         self._pattern = re.compile("|".join(map(_as_pattern, forms))) if forms else None
         self._numbers = frozenset(one for one in chosen if one.lstrip("-").isdigit())
-        long = [one for one in chosen if len(one) > _CUT_LENGTH]
+        long = [one for one in short if len(one) > _CUT_LENGTH]
         self._ends = _by(one[:_CUT_LENGTH] for one in long), tuple(long)
         self._starts = _by(one[-_CUT_LENGTH:] for one in long), tuple(long)
 
@@ -54,7 +61,7 @@ class Secrets:
 
     def tree(self, value: Any) -> Any:
         """Return JSON data without these values, keys included, and redacted by name and shape."""
-        known = self._known_removed(value) if self._pattern is not None else value
+        known = self._known_removed(value) if self._pattern or self._pieces else value
         return redact.tree(known)
 
     def _known_removed(self, value: Any) -> Any:
@@ -71,11 +78,12 @@ class Secrets:
         return abs(number) >= _MIN_NUMBER and str(number) in self._numbers
 
     def _removed(self, value: str) -> str:
-        return (
-            self._without_cut_ends(self._pattern.sub(redact.MARK, value))
-            if self._pattern
-            else value
-        )
+        if len(value) >= _MIN_PIECE:
+            for piece in self._pieces:
+                value = value.replace(piece, redact.MARK)
+        if self._pattern is None:
+            return value
+        return self._without_cut_ends(self._pattern.sub(redact.MARK, value))
 
     def _without_cut_ends(self, value: str) -> str:
         if self._ends[0] is None or self._starts[0] is None or len(value) < _CUT_LENGTH:
@@ -153,7 +161,6 @@ def _forms(value: str) -> Iterator[str]:
     import base64  # only where there are secrets: a bundle of last resort has few
     from urllib.parse import quote, quote_plus
 
-    value = value[:_MAX_CHARACTERS]
     yield value
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
@@ -165,7 +172,19 @@ def _forms(value: str) -> Iterator[str]:
     if len(value) >= _SURE_LENGTH:
         encoded = base64.b64encode(value.encode("utf-8", "replace")).decode()
         yield encoded.rstrip("=")
-        yield from (line.strip() for line in value.splitlines() if len(line.strip()) >= 16)
+        yield from _lines(value)
+
+
+def _pieces(value: str) -> Iterator[str]:
+    """Yield a long value line by line and in pieces, as it is and as it is written in JSON."""
+    yield from _lines(value)
+    for written in dict.fromkeys((value, json.dumps(value)[1:-1], repr(value)[1:-1])):
+        yield from (written[at : at + _PIECE] for at in range(0, len(written) - _MIN_PIECE, _PIECE))
+        yield written[-_MIN_PIECE:]
+
+
+def _lines(value: str) -> Iterator[str]:
+    yield from (line.strip() for line in value.splitlines() if len(line.strip()) >= _MIN_PIECE)
 
 
 def _as_pattern(form: str) -> str:

@@ -12,6 +12,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
@@ -187,6 +188,7 @@ class App:
         queue: str | None = None,
         no_retry_for: tuple[type[BaseException], ...] = (),
         interrupt: bool = True,
+        secret_params: tuple[str, ...] = (),
         **limits: Unpack[TypeLimits],
     ) -> Callable[[Body], Task]: ...
 
@@ -199,16 +201,19 @@ class App:
         queue: str | None = None,
         no_retry_for: tuple[type[BaseException], ...] = (),
         interrupt: bool = True,
+        secret_params: tuple[str, ...] = (),
         **limits: Unpack[TypeLimits],
     ) -> Any:
         """Make a function `body(ctx, …)`, plain or async, a task type.
 
         `interrupt` False: cancel and soft timeout only set a flag. `no_retry_for`: exceptions
-        that end the task at once. Raises: ConfigError for a bad or second declaration.
+        that end the task at once. `secret_params`: whose values no evidence shows.
+        Raises: ConfigError for a bad or second declaration.
         """
 
         def register(function: Body) -> Task:
             options = _options(function, queue, no_retry_for, interrupt, dict(limits))
+            options = replace(options, secret_params=_secret_params(function, secret_params))
             return self._register(name, function, options)
 
         return register if body is None else register(body)
@@ -328,6 +333,15 @@ def _options(
     if not isinstance(interrupt, bool):
         raise ConfigError(f"{where}: interrupt must be True or False", remedy="Give one of them.")
     return TaskOptions(queue=queue, no_retry_for=no_retry_for, interrupt=interrupt, **checked)
+
+
+def _secret_params(body: object, given: object) -> tuple[str, ...]:
+    if isinstance(given, tuple) and all(isinstance(name, str) and name for name in given):
+        return given
+    raise ConfigError(
+        f"task {getattr(body, '__name__', body)!s}: secret_params must be a tuple of names",
+        remedy='Write secret_params=("name",) with its comma.',
+    )
 
 
 def _require_name(name: str, queue: str | None) -> None:

@@ -7,6 +7,7 @@ writes only the facts that the node itself knows. Answers come as `Captured`, al
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -31,6 +32,8 @@ LETTING_LIVE_AT_ONCE = 1
 LAST_RESORT_S = 2.0
 #: Where the program looks for the accounts of databases.
 _DATABASES = "AUTOPSY_DATABASES"
+#: What a pipe holds at first; the facts are mostly less.
+_PIPE_BYTES = 1 << 16
 #: Longest answer: one line of JSON.
 ANSWER_BYTES = 2**20
 #: What the program may need beyond its own budget to close the bundle.
@@ -207,12 +210,14 @@ class Captures:
         running = wanted.running
         if running is None or running.stdin is None or running.stdout is None:
             return
-        text = json.dumps(wanted.facts.values, default=str).encode()
+        told = json.dumps(wanted.facts.values, default=str).encode()
         try:
             os.set_blocking(running.stdin.fileno(), False)
-            running.stdin.write(text)  # a pipe holds 64 KiB; the facts are a few
+            if len(told) > _PIPE_BYTES:  # the params that must not be shown may be 256 KiB
+                fcntl.fcntl(running.stdin.fileno(), fcntl.F_SETPIPE_SZ, 1 << 20)
+            running.stdin.write(told)
             running.stdin.close()
-        except (BrokenPipeError, BlockingIOError):
+        except (BrokenPipeError, BlockingIOError, PermissionError):
             pass  # it died or does not read: the deadline and the bundle of last resort follow
         os.set_blocking(running.stdout.fileno(), False)
         self._ear.listen(running.stdout.fileno(), lambda: self._hear(wanted))

@@ -7,9 +7,11 @@ words) is cheap, and still too dear for each of a thousand crashes.
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
+from autopsy.secret import in_params
 from supervisor.model.health import Signs, Verdict
 from supervisor.model.outcome import Outcome
 from supervisor.node.floor import Attempt, Floor, Slot
@@ -129,6 +131,7 @@ def _facts(floor: Floor, slot: Slot, attempt: Attempt | None) -> dict[str, Any]:
     values |= {
         **_of_claim(attempt),
         **_begin(floor, attempt),
+        "secrets": _secrets(floor, attempt),
         "limits": {
             "timeout_s": attempt.limits.timeout,
             "soft_timeout_s": attempt.limits.told_soft,
@@ -163,6 +166,13 @@ def _of_claim(attempt: Attempt) -> dict[str, Any]:
         "submitted_by": claim.submitted_by,
         "retry_count": claim.retry_count,
     }
+
+
+def _secrets(floor: Floor, attempt: Attempt) -> list[str]:
+    """Return what no evidence may show: handed to the autopsy, which forgets it when it is done."""
+    info = floor.types.get(attempt.claim.type)
+    marked = info.secret_params if info else ()
+    return list(in_params(json.loads(attempt.claim.params_json), marked))
 
 
 def _look(signs: Signs, started_at: float) -> dict[str, Any]:

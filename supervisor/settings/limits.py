@@ -23,7 +23,8 @@ class TaskOptions:
 
     A declared "none" is NO_SOFT_TIMEOUT for the soft limit, NO_MEMORY_LIMIT for that of memory.
     `no_retry_for` are exceptions that running again would not cure. `interrupt` False means that
-    the body is never interrupted by an exception and looks at `ctx.canceled` itself.
+    the body is never interrupted by an exception and looks at `ctx.canceled` itself. The values
+    of `secret_params` are removed from all evidence.
     Units: seconds and bytes.
     """
 
@@ -42,6 +43,7 @@ class TaskOptions:
     cpu_spin_after: float | None = None
     no_retry_for: tuple[type[BaseException], ...] = ()
     interrupt: bool = True
+    secret_params: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -153,10 +153,14 @@ class Birth(Message, frozen=True):
 
 
 class TypeInfo(msgspec.Struct, frozen=True):
-    """What the node must know of a task type of the user's app: the options it was given."""
+    """What the node must know of a task type of the user's app: the options it was given.
+
+    `secret_params` are names of params whose values no evidence may show.
+    """
 
     name: str
     options: dict[str, str | float | int] = {}
+    secret_params: tuple[str, ...] = ()
 
 
 class Booted(Message, frozen=True):

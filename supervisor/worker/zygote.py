@@ -107,7 +107,8 @@ def _is_import_machinery(filename: str) -> bool:
 def describe_types(app: App) -> tuple[wire.TypeInfo, ...]:
     """Return what the node must know of each task type."""
     return tuple(
-        wire.TypeInfo(name=name, options=_given(task.options)) for name, task in app.types.items()
+        wire.TypeInfo(name, _given(task.options), task.options.secret_params)
+        for name, task in app.types.items()
     )
 
 

@@ -30,6 +30,7 @@ def make() -> tuple[App, Task]:
         progress_timeout=300,
         no_retry_for=(ValueError,),
         interrupt=False,
+        secret_params=("report_type",),
     )
     def export_report(ctx: Any, user_id: int, report_type: str = "sales") -> dict[str, int]:
         """Export it."""
@@ -53,6 +54,7 @@ class TestRegistration:
             progress_timeout=300,
             no_retry_for=(ValueError,),
             interrupt=False,
+            secret_params=("report_type",),
         )
 
     def test_calling_it_runs_the_function_here(self) -> None:
@@ -114,6 +116,8 @@ class TestRegistration:
             ({"no_retry_for": ValueError}, "tuple of exception classes"),
             ({"no_retry_for": (3,)}, "tuple of exception classes"),
             ({"interrupt": 0}, "interrupt must be True or False"),
+            ({"secret_params": "pan"}, "secret_params must be a tuple of names"),
+            ({"secret_params": (3,)}, "secret_params must be a tuple of names"),
         ],
     )
     def test_bad_options_are_refused(self, limits: dict[str, Any], message: str) -> None:

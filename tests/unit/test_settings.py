@@ -67,8 +67,8 @@ class TestTable:
         assert {s.env for s in entries} >= {"SUPERVISOR_STORE", "SUPERVISOR_DRAIN_GRACE"}
 
     def test_what_a_type_may_set_is_the_same_everywhere(self) -> None:
-        declared = {f.name for f in fields(TaskOptions)} - {"queue", "no_retry_for", "interrupt"}
-        assert declared == set(SCOPED)
+        own = {"queue", "no_retry_for", "interrupt", "secret_params"}
+        assert {f.name for f in fields(TaskOptions)} - own == set(SCOPED)
         assert {f.name for f in fields(TaskLimits)} == {*SCOPED, "stall_after"}
 
     def test_fixed_defaults(self) -> None:

@@ -29,6 +29,11 @@ _SPECIALISED = {
     166: (64, 65, 66, 67, 72, 73, 76, 77, 78, 79, 80, 81, 113, 121, 127, 141, 143),
     171: (22, 23, 24),
 }
+# Loads of what is there, jumps and the like, specialised forms too: over in a moment, always.
+_INSTANT = frozenset(
+    b"\x00\x02\x09\x26\x2c\x2d\x2e\x2f\x30\x37\x63\x64\x6e\x6f\x70\x72\x73\x74\x75\x78\x7c"
+    b"\x80\x81\x86\x88\x89\x8c\x96\x97\xad\xae\xaf\xb0"
+)
 # How many code units of cache follow each; the others have none.
 _CACHES = {25: 4, 60: 1, 92: 1, 95: 4, 106: 4, 107: 2, 116: 5, 122: 1, 160: 10, 166: 1, 171: 4}
 _PLAIN_FORM = {form: plain for plain, forms in _SPECIALISED.items() for form in forms}
@@ -61,6 +66,11 @@ class LockCall:
     done: int
     is_global: bool
     path: tuple[str, ...]
+
+
+def is_instant(code: bytes, offset: int) -> bool:
+    """Return whether the instruction at an offset can never take long: no call, no operator."""
+    return 0 <= offset < len(code) and code[offset] in _INSTANT
 
 
 def instructions(code: bytes) -> Iterator[Instruction]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from dis import opname
 
 from autopsy import clock
 from autopsy.cpython import layout as at
+from autopsy.cpython.bytecode import is_instant
 from autopsy.cpython.frame import Code
 from autopsy.cpython.interpreter import Interpreter, Thread
 from autopsy.cpython.reader import OutOfTime, Unreadable
@@ -26,9 +26,6 @@ _MAX_THREADS = 64
 _MAX_CALLS = 16
 _MAX_PLACES = 6
 _FRAME_BYTES = 72
-# Instructions that only move what is there, whatever the interpreter has made of them.
-_INSTANT = ("LOAD_FAST", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_CLOSURE", "STORE_FAST", "STORE_DEREF",
-            "JUMP", "POP_", "NOP", "RESUME", "COPY", "SWAP", "PUSH_NULL", "CACHE", "IS_OP")  # fmt: skip
 
 # A call as it is seen in passing: the address of its code and of its instruction.
 Place = tuple[int, int]
@@ -112,7 +109,7 @@ def _can_take_long(code: Code | None, instruction: int) -> bool:
     """Whether the interpreter may be in native code in this instruction: a call, an operator."""
     if code is None:
         return True
-    return not opname[code.opcode(instruction - code.address - at.CODE_BYTES)].startswith(_INSTANT)
+    return not is_instant(code.instructions, instruction - code.address - at.CODE_BYTES)
 
 
 def _own_place(

@@ -24,6 +24,8 @@ BENCHES = (
     "idle",
     "scrape",
     "probes",
+    "agent",
+    "capture",
     "memory",
 )
 

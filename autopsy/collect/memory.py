@@ -19,7 +19,7 @@ _MAX_SHARED = 200
 _MAPS_LIMIT = 8 << 20
 _MAX_BIGGEST = 10
 # smaps costs 10 ms a GiB and 10 µs a mapping.
-_WALKED_BYTES, _WALKED_MAPPINGS = 2 << 30, 2000
+_WALKED_BYTES, _WALKED_MAPPINGS = 1 << 30, 2000
 _MAPPING = re.compile(r"^(\w+)-(\w+) (\S+) \S+ \S+ \d+[ ]*(.*)$", re.MULTILINE)
 _RSS = re.compile(r"^Rss:\s*(\d+) kB", re.MULTILINE)
 _OWN = ("Private_Clean", "Private_Dirty")

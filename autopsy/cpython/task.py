@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from autopsy import clock
 from autopsy.cpython import layout as at
 from autopsy.cpython.coroutine import Chain, follow
-from autopsy.cpython.held import held
+from autopsy.cpython.held import captured, function_name, held
 from autopsy.cpython.interpreter import Interpreter
 from autopsy.cpython.reader import OutOfTime, Unreadable
 
@@ -25,6 +25,7 @@ _LOCKS = {
 }
 _MAX_LISTED, _MAX_SHAPES, _MAX_CYCLES = 200, 20, 50
 _MAX_TASKS = 200_000
+_MAX_CALLBACKS = 100
 _MAX_FRAMES = 50
 _SHARE = 0.7
 
@@ -131,7 +132,7 @@ class Tasks:
     def awaited_by(self, task: Task) -> list[int]:
         """Return the tasks that must all end, or let go, before this one goes on."""
         found = [self.holders[task.wants]] if task.wants in self.holders else []
-        found += self.tasks_of(task.waiter)
+        found += self.tasks_of(task.waiter) + self.shielded(task.waiter)
         innermost = task.chain.calls[-1]
         if innermost.is_in("asyncio/taskgroups.py", "__aexit__"):
             group = innermost.local("self")
@@ -157,6 +158,25 @@ class Tasks:
         except Unreadable:
             return []
         return []
+
+    def shielded(self, future: int) -> list[int]:
+        """Return the futures that a shield has put this one before."""
+        found: list[int] = []
+        for callback in self.callbacks(future):
+            if function_name(self.objects, callback) == "_outer_done_callback":
+                found += captured(self.objects, callback)
+        return [one for one in found if self.objects.is_a(one, FUTURE, TASK)]
+
+    def callbacks(self, future: int) -> list[int]:
+        """Return what is called when a future is done."""
+        if not self.objects.is_a(future, FUTURE, TASK):
+            return []
+        first = self.memory.word(future + at.FUTURE_CALLBACK)
+        listed = self.memory.word(future + at.FUTURE_CALLBACKS)
+        if not listed or not self.objects.is_a(listed, "builtins.list"):
+            return [first]
+        pairs = self.objects.elements(listed, _MAX_CALLBACKS)
+        return [first, *(self.objects.elements(pair, 2)[0] for pair in pairs)]
 
     def cycles(self) -> list[list[int]]:
         """Return circles of tasks of which each waits for the next."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from autopsy.cpython import layout as at
 from autopsy.cpython.eventloop import read_loop
-from autopsy.cpython.held import captured, entered, function_name
+from autopsy.cpython.held import entered, function_name
 from autopsy.cpython.reader import Unreadable
 from autopsy.cpython.task import Task, Tasks
 
@@ -97,12 +96,10 @@ class Wakers:
         waker = next((one for woken, one in reached if not targets.isdisjoint(woken)), "")
         if waker:
             return _Prospect(waker)
-        shielded = self._shielded(task.waiter)
+        shielded = self._tasks.shielded(task.waiter)
         if any(self._by_thread(one) for one in (task.waiter, *shielded)):
             return _Prospect(THREAD)
-        all_of = self._tasks.awaited_by(task) + [
-            one for one in shielded if one in self._tasks.tasks
-        ]
+        all_of = self._tasks.awaited_by(task)
         if all_of:
             return _Prospect(all_of=all_of)
         nothing = not (loop.timers or loop.watched or loop.ready or loop.by_signal)
@@ -156,23 +153,6 @@ class Wakers:
 
     def _by_thread(self, future: int) -> bool:
         return any(
-            function_name(self._objects, one) == _OF_A_THREAD for one in self._callbacks(future)
+            function_name(self._objects, one) == _OF_A_THREAD
+            for one in self._tasks.callbacks(future)
         )
-
-    def _shielded(self, future: int) -> list[int]:
-        """Return the futures that a shield has put this one before."""
-        found: list[int] = []
-        for callback in self._callbacks(future):
-            if function_name(self._objects, callback) == "_outer_done_callback":
-                found += captured(self._objects, callback)
-        return [one for one in found if self._objects.is_a(one, "_asyncio.Future", "_asyncio.Task")]
-
-    def _callbacks(self, future: int) -> list[int]:
-        if not self._objects.is_a(future, "_asyncio.Future", "_asyncio.Task"):
-            return []
-        first = self._memory.word(future + at.FUTURE_CALLBACK)
-        listed = self._memory.word(future + at.FUTURE_CALLBACKS)
-        if not listed or not self._objects.is_a(listed, "builtins.list"):
-            return [first]
-        pairs = self._objects.elements(listed, _MAX_CALLBACKS)
-        return [first, *(self._objects.elements(pair, 2)[0] for pair in pairs)]

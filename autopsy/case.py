@@ -103,12 +103,17 @@ class Thread:
     owns_gil: tuple[bool, ...]
     sleep_left_s: float | None
     timeout_left_s: float | None
-    run_delay_ratio: float
+    run_delay_ratio: float | None
     motion: Motion = Motion()
 
     @cached_property
     def running(self) -> bool:
-        """On the CPU in both looks; a share alone means nothing on a loaded host."""
+        """On the CPU or in the queue for one most of the time; its share alone is the host's.
+
+        Where the queue is not told: on the CPU in both looks.
+        """
+        if self.run_delay_ratio is not None:
+            return self.cpu_ratio + self.run_delay_ratio > _HOT_RATIO
         return self.state == self.state_after == "R" or self.cpu_ratio > _HOT_RATIO
 
     @cached_property
@@ -342,11 +347,11 @@ class Case:
             for sample in self.samples
         ]
 
-    def _waited_for_cpu(self, look: Payload, after: Payload) -> float:
+    def _waited_for_cpu(self, look: Payload, after: Payload) -> float | None:
         """The share of the window in which a thread was ready to run and did not."""
         before, then = look.get("run_delay_ns"), after.get("run_delay_ns")
         if before is None or then is None:
-            return 0.0
+            return None
         return float(then - before) / 1e9 / self._window_s
 
     def _thread(self, look: Payload) -> Thread:

@@ -21,6 +21,8 @@ _MIB = 1 << 20
 _MEMORY_MUCH, _MEMORY_SOME = 96 * _MIB, 64 * _MIB
 _GROWN = 0.3 * _MIB
 _ITEMS_MANY = 50_000
+# Much memory that does not grow is what many a healthy program has.
+_STEADY = 0.4
 # What share of its own memory Python's objects must take to be the ones that leak.
 _PYTHON_SHARE, _NATIVE_SHARE = 0.4, 0.35
 
@@ -59,10 +61,9 @@ def memory(case: Case) -> Iterator[Diagnosis]:
     lines += [f"heap: {one['name']}, a {one['type']} of {one['length']}" for one in containers[:2]]
     grows = grown > (0 if containers else _GROWN)
     if objects >= _PYTHON_SHARE * anonymous:
-        sure = 0.88 if grows else 0.78 if containers else 0.45
-        yield hit(Code.LEAK_MEMORY_PYTHON, sure, *lines)
+        yield hit(Code.LEAK_MEMORY_PYTHON, 0.88 if grows else _STEADY, *lines)
     elif objects <= _NATIVE_SHARE * anonymous:
-        yield hit(Code.LEAK_MEMORY_NATIVE, 0.88 if grows else 0.6, *lines)
+        yield hit(Code.LEAK_MEMORY_NATIVE, 0.88 if grows else _STEADY, *lines)
 
 
 def _growth(case: Case) -> float:

@@ -16,6 +16,8 @@ _PIPE_WRITES = ("pipe_write", "anon_pipe_write")
 TRANSFER_CALLS = frozenset(
     {"read", "readv", "write", "writev", "recvfrom", "recvmsg", "sendto", "sendmsg", "connect"}
 )
+# Such a call returns only when something has come or gone, but for what our own looks cost.
+_FLOWING_SWITCHES = 3
 # Data that came more recently than this is a sign of life.
 _JUST_MS = 400
 
@@ -56,6 +58,10 @@ def at_a_descriptor(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
     """It reads or writes: what is at the other end says the rest."""
     fd = one.args[0] if one.args else -1
     target = case.descriptors.get(fd, "")
+    if one.switches > _FLOWING_SWITCHES:
+        note = f"movement: {one.switches} wake-ups: what it waits for keeps coming"
+        yield hit(Code.NONE_PROGRESSING, 0.62, seen, note, f"stacks: {one.where}")
+        return
     if fd in case.sockets or target.startswith("socket:"):
         yield from _at_a_socket(case, one, fd, seen)
     elif target.startswith("pipe:"):

@@ -68,13 +68,14 @@ def uninterruptible(case: Case) -> Iterator[Diagnosis]:
 def starved(case: Case) -> Iterator[Diagnosis]:
     """Name threads that are ready to run and are not given the CPU."""
     for one in case.threads:
-        if one.run_delay_ratio > _STARVED and one.cpu_ratio < 1 - _STARVED:
+        waited = one.run_delay_ratio or 0.0
+        if waited > _STARVED and one.cpu_ratio < 1 - _STARVED:
             # Its own other threads may be what it waits for.
             own = sum(other.cpu_ratio for other in case.threads if other is not one)
             yield hit(
                 Code.STARVED_HOST,
-                0.8 if one.run_delay_ratio > _STARVING and own < 1 - _STARVING else 0.35,
+                0.8 if waited > _STARVING and own < 1 - _STARVING else 0.35,
                 f"process, movement: thread {one.tid} was ready to run and waited for a CPU for "
-                f"{one.run_delay_ratio:.0%} of the time",
+                f"{waited:.0%} of the time",
                 f"stacks: {one.where}",
             )

@@ -19,6 +19,8 @@ from autopsy.section import Payload, Skipped
 
 NO_PERMISSION = "no permission to see its descriptors: needs SYS_PTRACE"
 _MAX_LISTED = 2000
+# Read in full: 0.1 ms for each on a busy host; the thousandth file says nothing new.
+_MAX_FILES = 500
 _MAX_GROUPS = 20
 _MAX_WATCHED = 256
 _MAX_PIPES = 100
@@ -55,7 +57,12 @@ def collector(holders: Holders) -> Callable[[Patient], Payload]:
         numbers = procfs.descriptors(pid)
         listed = procfs.links(pid, _MAX_LISTED)
         soft = limits(pid).get("Max open files", ["0", "0"])[0]
-        fds = [_described(pid, number, target) for number, target in listed]
+        fds = [
+            _described(pid, number, target)
+            if index < _MAX_FILES or not target.startswith(("/", "socket:"))
+            else {"fd": number, "target": target, "position": None, "flags": ""}
+            for index, (number, target) in enumerate(listed)
+        ]
         peers = {**dict(_peers(pid, fds, holders)), **dict(_fifo_peers(pid))}
         return {
             "count": len(numbers),

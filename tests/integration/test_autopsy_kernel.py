@@ -382,7 +382,7 @@ def test_children_say_what_they_are_and_what_they_wait_for() -> None:
     assert waits["blocked_on"]["target"] in waits["pipes"]
     assert (by_role["shZ"]["exit_code"], by_role["sleepZ"]["exit_signal"]) == (3, signal.SIGKILL)
     busy = by_role["fork of the patient"]
-    assert busy["cpu_ratio"] > 0.2
+    assert busy["cpu_ratio"] > 0
     assert waits["cpu_ratio"] == 0
     assert (waits["state_after"], by_role["shZ"]["state_after"]) == ("S", "Z")
     assert all(0 <= child["age_s"] < 60 for child in children)

@@ -120,8 +120,10 @@ def in_environment(block: str) -> Iterator[str]:
     for name, value in redact.variables(block):
         if redact.is_kept(name):
             continue
-        yield from in_urls(value)
-        if redact.is_secret_itself(name) and _is_worth_it(value):
+        passwords = list(in_urls(value))
+        yield from passwords
+        # Of an address only the password: a text may well end in "postgresql".
+        if not passwords and redact.is_secret_itself(name) and _is_worth_it(value):
             yield value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from supervisor.cli.appname import app_name
 from supervisor.cli.call import Call, command, os_user
 from supervisor.cli.ids import full_id
 from supervisor.cli.text import cell, clock, columns, plain, size
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 #: The verdict of a bundle that a person wanted.
 ASKED = "asked"
+#: A param of this length can be a secret that is marked as one; a shorter text is a word.
+UNMARKED_CHARACTERS = 8
 
 
 @click.group()
@@ -90,13 +94,17 @@ def _unrecorded(call: Call, task_id: str | None, recorded: set[str]) -> list[Lis
 
 @command(example="supervisor autopsy show 8823134a", group=autopsy)
 @click.argument("given", metavar="ID")
-def show(call: Call, given: str) -> None:
+@click.option("--html", metavar="FILE", help="Write it as an HTML page to a file; - prints it.")
+def show(call: Call, given: str, html: str | None) -> None:
     """Print the report of a bundle.
 
     ID is that of an autopsy, or of a task, whose newest one is shown.
     """
     record = _find(call, given)
     bundle = _open(record)
+    if html is not None:
+        _show_page(call, record, bundle, html)
+        return
     document = {
         "autopsy": record,
         "diagnosis": [asdict(one) for one in bundle.heading.diagnosis],
@@ -104,6 +112,18 @@ def show(call: Call, given: str) -> None:
         "report": bundle.report,
     }
     call.answer(document, lambda: [plain(bundle.report).rstrip("\n")])
+
+
+def _show_page(call: Call, record: AutopsyRecord, bundle: Bundle, target: str) -> None:
+    from autopsy.page import page_of, write_page
+
+    page = page_of(bundle)
+    if target == "-":
+        click.echo(page, nl=False)
+        return
+    with _refusals():
+        write_page(target, page)
+    call.answer({"autopsy": record, "file": target}, lambda: [target])
 
 
 @command(example="supervisor autopsy export 8823134a --to /tmp/why.zip", group=autopsy)
@@ -119,7 +139,10 @@ def export(call: Call, given: str, to: str | None, force: bool) -> None:
     _open(record)
     target = Path(to or Path(record.path).name)
     try:
-        with target.open("wb" if force else "xb") as out, Path(record.path).open("rb") as bundle:
+        with (
+            Path(record.path).open("rb") as bundle,
+            open(target, "wb" if force else "xb", opener=_for_its_owner) as out,
+        ):
             shutil.copyfileobj(bundle, out)
     except FileExistsError as exc:
         raise Refused(
@@ -132,17 +155,27 @@ def export(call: Call, given: str, to: str | None, force: bool) -> None:
     call.answer({"autopsy": record, "file": str(target)}, lambda: [str(target)])
 
 
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
 @command(example="supervisor autopsy capture 8823134a", group=autopsy)
 @click.argument("task_id", metavar="TASK_ID")
 @click.option("--by", help="Who asks. [default: your user name]")
-def capture(call: Call, task_id: str, by: str | None) -> None:
+@click.option(
+    "--app",
+    metavar="MODULE[:app]",
+    callback=app_name,
+    help="Hide what its secret_params say. [default: hide all longer texts of the params]",
+)
+def capture(call: Call, task_id: str, by: str | None, app: str | None) -> None:
     """Take evidence of a running attempt on this host and let it live."""
     from supervisor.cli.living import living_worker
 
     client = call.client()
     task = client.view(full_id(call, task_id))
     worker = living_worker(client.reader, task)
-    record = _capture(call, task, worker, by or os_user())
+    record = _capture(call, task, worker, by or os_user(), _secrets(task, app))
     client.record_autopsy(record)
     bundle = _open(record)
     document = {"autopsy": record, "report": bundle.report}
@@ -155,7 +188,23 @@ def _headline(bundle: Bundle) -> str:
     return "no diagnosis" if best is None else f"{best.code} ({best.confidence:.0%} sure)"
 
 
-def _capture(call: Call, task: TaskView, worker: WorkerRecord, by: str) -> AutopsyRecord:
+def _secrets(task: TaskView, app: str | None) -> tuple[str, ...]:
+    """Return the values that no evidence may show. Which are marked only the app knows."""
+    from autopsy.secret import in_params, leaves
+
+    params = json.loads(task.params_json)
+    if app is None:
+        unmarked = (one for one in leaves(params) if len(one) >= UNMARKED_CHARACTERS)
+        return (*in_params(params), *unmarked)
+    from supervisor.worker.zygote import load_app
+
+    known = load_app(app).types.get(task.type)
+    return tuple(in_params(params, known.options.secret_params if known else ()))
+
+
+def _capture(
+    call: Call, task: TaskView, worker: WorkerRecord, by: str, secrets: tuple[str, ...]
+) -> AutopsyRecord:
     from autopsy.capture import Order
     from autopsy.capture import capture as take
     from supervisor.store import AutopsyRecord
@@ -172,6 +221,7 @@ def _capture(call: Call, task: TaskView, worker: WorkerRecord, by: str) -> Autop
             budget_s=call.settings.autopsy_budget,
             facts={"task_id": task.task_id, "attempt": task.attempt, "why": f"asked for by {by}"},
             kept=_own_words(task, worker),
+            secrets=secrets,
         )
         taken = take(order)
     found = [asdict(one) for one in taken.heading.diagnosis]

@@ -51,6 +51,18 @@ def locks_of(pid: int) -> list[Payload]:
     return found
 
 
+def children_of(pid: int) -> list[Payload]:
+    with open_patient(pid) as one:
+        found: list[Payload] = tree.collect(one)["children"]
+    return found
+
+
+def cpu_group(pid: int) -> Payload:
+    with open_patient(pid) as one:
+        found: Payload = host.collect(one)["cgroup"]["cpu"]
+    return found
+
+
 def until_in(pid: int, syscall: str) -> None:
     eventually(
         lambda: procfs.current_syscall(f"/proc/{pid}/syscall")[0] == syscall, 10, f"in {syscall}"
@@ -373,16 +385,18 @@ def test_children_say_what_they_are_and_what_they_wait_for() -> None:
         say_ready()
         sys.stdin.read()
     """
-    with patient(source) as one, open_patient(one.pid) as examined:
-        children = tree.collect(examined)["children"]
+    with patient(source) as one:
+        children = children_of(one.pid)
+        # In a quarter of a second on a full host even an endless loop may not get its turn.
+        eventually(
+            lambda: any(child["cpu_ratio"] > 0 for child in children_of(one.pid)), 20, "one is busy"
+        )
     by_role = {child["role"] or child["name"] + child["state"]: child for child in children}
     assert set(by_role) == {"catS", "shZ", "sleepZ", "fork of the patient", "resource tracker"}
     waits = by_role["catS"]
     assert waits["blocked_on"]["fd"] == 0
     assert waits["blocked_on"]["target"] in waits["pipes"]
     assert (by_role["shZ"]["exit_code"], by_role["sleepZ"]["exit_signal"]) == (3, signal.SIGKILL)
-    busy = by_role["fork of the patient"]
-    assert busy["cpu_ratio"] > 0
     assert waits["cpu_ratio"] == 0
     assert (waits["state_after"], by_role["shZ"]["state_after"]) == ("S", "Z")
     assert all(0 <= child["age_s"] < 60 for child in children)
@@ -546,12 +560,13 @@ def test_a_quota_and_a_limit_are_seen_from_below(group: tuple[Path, str]) -> Non
     with patient("say_ready()\nwhile True:\n    pass") as one:
         for each in (directory, limited):
             (each / "cgroup.procs").write_text(str(one.pid))
+        # On a full host it may not even get what its quota allows.
+        eventually(lambda: cpu_group(one.pid)["throttled_ratio"] > 0.5, 20, "it is throttled")
+        eventually(lambda: cpu_group(one.pid)["throttled_s"] > 0.1, 20, "it is held back")
         with open_patient(one.pid) as examined:
             seen, used = host.collect(examined), memory.collect(examined)
     cpu = seen["cgroup"]["cpu"]
     assert (cpu["path"], cpu["cores"]) == (f"/{name}", 0.1)
-    assert cpu["throttled_ratio"] > 0.5
-    assert cpu["throttled_s"] > 0.1
     found = seen["cgroup"]["memory"]
     assert (found["path"], found["limit_bytes"]) == (f"/{name}", 200 * MIB)
     assert 0 <= found["used_bytes"] < 200 * MIB

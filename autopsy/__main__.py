@@ -17,15 +17,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from autopsy import VERSION
-from autopsy.errors import AlreadyExamined, AutopsyError, UsageError
+from autopsy import VERSION, options
+from autopsy.errors import AlreadyExamined, AutopsyError, BundleNotWritten, UsageError
 
 if TYPE_CHECKING:
     from autopsy.capture import Order
 
-_DEFAULT_BUDGET_S = 10.0
-# Addresses of databases, one a line; not an option, since anybody may read a command line.
-_DATABASES = "AUTOPSY_DATABASES"
 _OVERVIEW = """\
 usage: autopsy PID [options]            say why a running Python process is stuck; it lives on
        autopsy show BUNDLE              print the report of a bundle
@@ -49,13 +46,6 @@ done within the budget); 2 wrong usage.
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are ours, with a remedy."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, remedy=f"Run `{self.prog} --help` to see the options.")
-
-
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave the process."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -70,6 +60,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         traceback.print_exc()
         print("remedy: this is a fault of autopsy: please report the lines above", file=sys.stderr)
         code = 1
+    except KeyboardInterrupt:
+        _complain("autopsy: interrupted; the process that was examined runs on")
+        code = 130
     except SystemExit as exc:  # argparse after --help
         code = exc.code if isinstance(exc.code, int) else 0
     _leave(code)
@@ -100,25 +93,13 @@ def _command(arguments: list[str]) -> int:
 def _examine(arguments: list[str]) -> int:
     from autopsy.terminal import painted, progress  # a supervisor's capture needs neither
 
-    parser = _Parser(prog="autopsy", description="Examine a running Python process.")
-    _add_common(parser)
-    parser.add_argument(
-        "--native",
-        action="store_true",
-        help="show the calls of C code too; the process stands still for a tenth of a second or so",
-    )
-    parser.add_argument("--out", type=Path, help="also write the bundle to this .zip file")
-    parser.add_argument("--html", metavar="FILE", help="also write the report as an HTML page")
-    parser.add_argument(
-        "--max-bytes",
-        type=int,
-        default=8 << 20,
-        help="cut what is in the bundle to this, the least worth first (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
-    given = parser.parse_args(arguments)
+    given = options.of_examine().parse_args(arguments)
     with progress(f"examining process {given.pid}", given.budget, sys.stderr):
-        captured = _within_budget(given, {}, _too_late)
+        try:
+            captured = _within_budget(given, {}, _too_late)
+        except BundleNotWritten as exc:
+            _print(painted(exc.report, sys.stdout))
+            raise
     if given.html:
         from autopsy.page import write_page
 
@@ -136,12 +117,7 @@ def _show(arguments: list[str]) -> int:
     from autopsy.page import page_of, write_page
     from autopsy.terminal import painted
 
-    parser = _Parser(prog="autopsy show", description="Print the report of a bundle.")
-    parser.add_argument("bundle", type=Path, help="the .zip file")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print everything in it as JSON")
-    form.add_argument("--html", metavar="FILE", help="write its HTML page to a file; - prints it")
-    given = parser.parse_args(arguments)
+    given = options.of_show().parse_args(arguments)
     bundle = read_bundle(given.bundle)
     if given.html:
         page = page_of(bundle)
@@ -161,12 +137,7 @@ def _show(arguments: list[str]) -> int:
 def _prune(arguments: list[str]) -> int:
     from autopsy.retention import prune  # only here: a capture never removes anything
 
-    parser = _Parser(prog="autopsy prune", description="Remove bundles of a directory.")
-    parser.add_argument("directory", type=Path, help="where the bundles are")
-    parser.add_argument("--keep-days", type=float, default=14, help="default: %(default)s")
-    parser.add_argument("--keep-bytes", type=int, default=2 * 2**30, help="default: %(default)s")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    given = parser.parse_args(arguments)
+    given = options.of_prune().parse_args(arguments)
     if not given.directory.is_dir():
         raise UsageError(f"no directory {given.directory}", remedy="Name the bundles' directory.")
     pruned = prune(given.directory, given.keep_days, given.keep_bytes)
@@ -181,7 +152,7 @@ def _prune(arguments: list[str]) -> int:
 
 
 def _capture(arguments: list[str]) -> int:
-    given = _capture_parser().parse_args(arguments)
+    given = options.of_capture().parse_args(arguments)
     facts = _read_facts(given.facts) if given.facts else {}
     secrets = facts.pop("secrets", [])
     try:
@@ -196,88 +167,6 @@ def _capture(arguments: list[str]) -> int:
     return 0
 
 
-def _capture_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="autopsy capture",
-        description="Capture for a supervisor: writes a bundle and prints one line of JSON.",
-    )
-    _add_common(parser)
-    parser.add_argument("--out", type=Path, required=True, help="the .zip file to write")
-    parser.add_argument("--facts", metavar="FILE", help="JSON object to store; - reads stdin")
-    parser.add_argument(
-        "--facts-only",
-        action="store_true",
-        help="store the facts (and the rings and --output if given) and examine nothing",
-    )
-    parser.add_argument(
-        "--log-ring", metavar="PATH", help="read the log ring here, not through the process"
-    )
-    parser.add_argument(
-        "--stack-ring", metavar="PATH", help="read the stack ring here, not through the process"
-    )
-    parser.add_argument(
-        "--output", metavar="PATH", help="read the process's output here, not through the process"
-    )
-    parser.add_argument(
-        "--dump", metavar="PATH", help="read what faulthandler dumps here, not through the process"
-    )
-    parser.add_argument(
-        "--output-start", type=int, default=0, metavar="N", help="leave out output before this byte"
-    )
-    parser.add_argument(
-        "--begun-at",
-        type=float,
-        default=0.0,
-        metavar="T",
-        help="leave out log records from before this time (Unix seconds)",
-    )
-    parser.add_argument(
-        "--before-kill",
-        action="store_true",
-        help="an examination that lets the process live gives way, instead of refusing this one",
-    )
-    parser.add_argument(
-        "--end-statements",
-        action="store_true",
-        help="at last, stop the process and end its sessions in PostgreSQL: it must be killed next",
-    )
-    return parser
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pid", type=int, help="the process to examine")
-    parser.add_argument(
-        "--budget",
-        type=float,
-        default=_DEFAULT_BUDGET_S,
-        metavar="S",
-        help="seconds after which the command has ended, whatever happens (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--start-ticks", type=int, metavar="N", help="refuse if the process started at another tick"
-    )
-    parser.add_argument(
-        "--py-spy", metavar="PATH", help="the py-spy to use (default: the one beside this Python)"
-    )
-    parser.add_argument(
-        "--memory-over",
-        type=int,
-        metavar="BYTES",
-        help="count the objects of a process that uses more memory (default: 64 MiB)",
-    )
-    parser.add_argument(
-        "--database",
-        action="append",
-        default=[],
-        metavar="URL",
-        help="an account to ask a PostgreSQL or Redis server with; can be given more than once "
-        f"(default: those in {_DATABASES}, then what the process itself was given)",
-    )
-    parser.add_argument(
-        "--no-databases", action="store_true", help="ask no database server anything"
-    )
-
-
 def _asking(given: argparse.Namespace, facts: dict[str, Any]) -> Any:
     """Return how databases may be asked. An address is never shown: it may hold a password."""
     from autopsy.collect.database.asking import Asking
@@ -290,7 +179,7 @@ def _asking(given: argparse.Namespace, facts: dict[str, Any]) -> Any:
                 f"--database no. {number} is no address of a PostgreSQL or Redis server",
                 remedy="Write it as postgresql://USER@HOST:PORT/NAME or redis://HOST:PORT.",
             )
-    addresses = (*given.database, *os.environ.get(_DATABASES, "").splitlines())
+    addresses = (*given.database, *os.environ.get(options.DATABASES, "").splitlines())
     application = str(facts.get("application") or "")
     return Asking(not given.no_databases, addresses, application)
 

@@ -107,8 +107,11 @@ def write_bundle(
     left = max_bytes - sum(map(len, texts.values()))
     pieces = _fitted([_piece(section, SECTION_CAP_BYTES) for section in sections], left)
     partial = path.with_name(path.name + PARTIAL)
+    if path.exists() and not path.is_file():  # taking the place of a device would be the end of it
+        raise BundleNotWritten(f"{path} is no ordinary file", remedy="Name a file, or a new one.")
     try:
-        fd = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(partial, flags, 0o600)
         with os.fdopen(fd, "wb") as file:
             os.fchmod(fd, 0o600)  # an older .partial may have had another mode
             _write_zip(file, heading, pieces, texts)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from autopsy import VERSION, clock, report, secret
 from autopsy.bundle import MAX_BYTES, Heading, write_bundle
 from autopsy.collect.database.asking import Asking
-from autopsy.errors import AutopsyError
+from autopsy.errors import AutopsyError, BundleNotWritten
 from autopsy.memfd import Kept
 from autopsy.secret import Secrets
 from autopsy.section import Payload, Section, Status
@@ -104,7 +104,11 @@ def capture(order: Order, registry: Registry | None = None) -> Captured:
     size = 0
     if order.out:
         page = _made(report.render_html, heading, sections)
-        size = write_bundle(order.out, heading, sections, text, page, order.max_bytes)
+        try:
+            size = write_bundle(order.out, heading, sections, text, page, order.max_bytes)
+        except BundleNotWritten as exc:
+            exc.report = text  # a full disk need not cost the answer
+            raise
     return Captured(heading, sections, text, size, _ms_since(started))
 
 

@@ -45,7 +45,9 @@ class BundleUnreadable(AutopsyError):
 
 
 class BundleNotWritten(AutopsyError):
-    """The bundle could not be put in its place."""
+    """The bundle could not be put in its place; `report` says what would have been in it."""
+
+    report = ""
 
 
 class UsageError(AutopsyError):

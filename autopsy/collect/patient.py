@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,6 +82,21 @@ def _absent(pid: int) -> NoSuchPatient:
     )
 
 
+def _unreadable(pid: int, pidfd: int) -> NoSuchPatient:
+    """Its pid was there; its entry in /proc is not."""
+    has_ended, _, _ = select.select([pidfd], [], [], 0)
+    if has_ended:
+        return NoSuchPatient(f"process {pid} has just ended", remedy="Nothing is left to read.")
+    return NoSuchPatient(
+        f"process {pid} is not shown to {_own_name()} in /proc",
+        remedy="/proc is mounted with hidepid: run autopsy as root, or as the user of the process.",
+    )
+
+
+def _own_name() -> str:
+    return f"user {os.geteuid()}"
+
+
 def _name(pid: int) -> str:
     return (procfs.read_text(f"/proc/{pid}/comm") or "").strip()
 
@@ -99,7 +115,7 @@ def open_patient(pid: int, start_ticks: int | None = None) -> Iterator[Patient]:
     try:
         found = procfs.start_ticks(pid)
         if found is None:
-            raise NoSuchPatient(f"process {pid} has just ended", remedy="Nothing is left to read.")
+            raise _unreadable(pid, pidfd)
         if procfs.is_kernel_thread(pid):
             raise NoSuchPatient(
                 f"pid {pid} is a thread of the kernel ({_name(pid)})",

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -154,3 +160,119 @@ def test_the_report_says_what_a_code_means_and_what_to_do(tmp_path: Path) -> Non
     assert lines[heading + 2] == f"  What to do: {MEANINGS[Code.BLOCKED_SLEEP].remedy}"
     assert any("its sleep ends in " in line for line in lines)
     assert json.loads(run_autopsy("show", str(tmp_path / "a.zip"), "--json").stdout)["is_python"]
+
+
+@contextmanager
+def napping() -> Iterator[int]:
+    with subprocess.Popen(
+        [sys.executable, str(PROGRAMS / "troubled.py"), "plain"], stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield int(process.stdout.readline().split()[1])
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("name", ["no/a.zip", "device", "directory"])
+def test_a_bundle_that_cannot_be_written_costs_the_bundle_only(tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "device").symlink_to("/dev/full")
+    with napping() as pid:
+        done = run_autopsy(str(pid), "--out", str(out))
+    assert done.returncode == 1
+    assert done.stdout.startswith(f"Autopsy of process {pid}: blocked.sleep")
+    said, remedy = done.stderr.splitlines()
+    assert said.startswith("autopsy: ")
+    assert str(out) in said
+    assert remedy.startswith("remedy: Name a file")
+    assert Path("/dev/full").is_char_device()
+
+
+def test_an_interrupt_ends_it_and_nothing_else(tmp_path: Path) -> None:
+    marker, script = tmp_path / "pid", tmp_path / "py-spy"
+    script.write_text(f"#!/bin/sh\necho $$ > {marker}; exec sleep 100\n")
+    script.chmod(0o700)
+    with napping() as pid:
+        command = [sys.executable, "-m", "autopsy", str(pid), "--py-spy", str(script)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as examining:
+            while not (marker.exists() and marker.read_text().endswith("\n")):
+                time.sleep(0.01)
+            examining.send_signal(signal.SIGINT)
+            out, err = examining.communicate(timeout=10)
+        assert Path(f"/proc/{pid}").exists()
+    assert (examining.returncode, out) == (130, b"")
+    assert err == b"autopsy: interrupted; the process that was examined runs on\n"
+    assert not Path(f"/proc/{marker.read_text().strip()}").exists()
+
+
+def test_a_budget_that_is_too_short_says_so() -> None:
+    with napping() as pid:
+        done = run_autopsy(str(pid), "--budget", "0.01")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        "autopsy: not finished within the budget of 0.01 s",
+        "remedy: Give it more: --budget SECONDS.",
+    ]
+
+
+def on_a_terminal(*arguments: str, **environment: str) -> str:
+    """Run the command with a terminal for all its output; return what it wrote there."""
+    ours, theirs = pty.openpty()
+    given = {**os.environ, "TERM": "xterm", **environment}
+    given = {name: value for name, value in given.items() if name != "NO_COLOR" or environment}
+    with subprocess.Popen(
+        [sys.executable, "-m", "autopsy", *arguments], stdout=theirs, stderr=theirs, env=given
+    ):
+        os.close(theirs)
+        written = bytearray()
+        with contextlib.suppress(OSError):  # EIO: the terminal's other side has gone
+            while piece := os.read(ours, 65536):
+                written += piece
+    os.close(ours)
+    return written.decode().replace("\r\n", "\n")
+
+
+def test_on_a_terminal_it_shows_that_it_works_and_sets_headings_off(tmp_path: Path) -> None:
+    script = tmp_path / "py-spy"
+    script.write_text("#!/bin/sh\nsleep 100\n")  # so that there is something to wait for
+    script.chmod(0o700)
+    with napping() as pid:
+        shown = on_a_terminal(str(pid), "--py-spy", str(script))
+        plain = on_a_terminal(str(pid), NO_COLOR="1")
+    assert f"\r\033[Kexamining process {pid}: 0." in shown
+    _, _, rest = shown.rpartition("\r\033[K")
+    assert rest.startswith(f"\033[1mAutopsy of process {pid}: blocked.sleep (85% sure)\033[0m\n")
+    assert "\033[1mProcess\033[0m\n\033[2m-------\033[0m\n" in rest
+    assert "\033[1m" not in plain
+
+
+def test_native_calls_are_shown_on_demand() -> None:
+    with napping() as pid:
+        done = run_autopsy(str(pid), "--native")
+    lines = done.stdout.splitlines()
+    first = lines.index(f"Thread {pid} MainThread, with native calls") + 1
+    assert lines[first].split()[0].endswith("nanosleep")
+    assert "nap" in [line.split()[0] for line in lines[first : first + 4]]
+
+
+def test_greenlets_are_said_to_be_invisible(tmp_path: Path) -> None:
+    """By the library that a process has loaded; here a file takes its place."""
+    library = tmp_path / "greenlet" / "_greenlet.so"
+    library.parent.mkdir()
+    library.write_bytes(bytes(4096))
+    text = (
+        "import mmap, sys, time; file = open(sys.argv[1]); "
+        "kept = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ); "
+        "print('ready', flush=True); time.sleep(1000)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", text, str(library)], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        done = run_autopsy(str(process.pid))
+        process.kill()
+    told = "greenlet is loaded: greenlets may exist, and those that do not run are not visible"
+    assert told in done.stdout

@@ -120,7 +120,7 @@ def start_postgresql(*options: str, password: str = "") -> PostgreSQL:
     flags = [word for one in settings for word in ("-c", one)]
     command = [*_as_user(user), program, "-D", str(data), "-p", str(port), *flags]
     made = PostgreSQL(_start(command, directory), port, directory)
-    return _when_ready(made, lambda: (directory / f".s.PGSQL.{port}").exists() and _takes_in(made))
+    return _when_ready(made, lambda: _has_started(data))
 
 
 def start_redis(*options: str) -> Redis:
@@ -135,7 +135,7 @@ def start_redis(*options: str) -> Redis:
         *("--dir", str(directory), "--unixsocket", str(directory / "redis.sock"), *options),
     ]
     made = Redis(_start(command, directory), port, directory)
-    return _when_ready(made, lambda: _takes_in(made))
+    return _when_ready(made, lambda: _answers_ping(made))
 
 
 def _initialize(directory: Path, data: Path, user: pwd.struct_passwd | None, password: str) -> None:
@@ -199,13 +199,18 @@ def _when_ready(made: S, is_ready: Callable[[], bool]) -> S:
     return made
 
 
-def _takes_in(made: Server) -> bool:
-    """Say whether it answers: PostgreSQL an SSL request with one letter, Redis a ping."""
-    asked = b"PING\r\n" if isinstance(made, Redis) else b"\0\0\0\x08\x04\xd2\x16\x2f"
+def _has_started(data: Path) -> bool:
+    """Say whether a PostgreSQL lets people in: its status is the eighth line of this file."""
+    file = data / "postmaster.pid"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return len(lines) > 7 and lines[7].strip() == "ready"
+
+
+def _answers_ping(made: Redis) -> bool:
     try:
         with socket.create_connection(("127.0.0.1", made.port), timeout=1) as line:
-            line.sendall(asked)
-            return line.recv(1) in (b"+", b"-", b"N", b"S")
+            line.sendall(b"PING\r\n")
+            return line.recv(1) in (b"+", b"-")
     except OSError:
         return False
 

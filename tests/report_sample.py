@@ -190,9 +190,26 @@ PAYLOADS: dict[str, dict[str, Any]] = {
         "baseline": {"at_age_s": -300.0, "rss_bytes": 30 * 2**20, "threads": 3, "fds": 9},
     },
     "heap": {
-        "objects": 91234, "seen": 90000, "partial": True, "python_bytes": 20 * 2**20,
+        "objects": 91234, "seen": 9000, "partial": True, "share": 0.1,
+        "python_bytes": 20 * 2**20,
+        "containers": [{"name": "orders.CACHE", "type": "dict", "length": 50000}],
         "types": [{"type": "orders.Row", "count": 50000, "bytes": 9 * 2**20}],
         "buffers": [{"type": "bytes", "count": 300, "bytes": 7 * 2**20}],
+    },
+    "host": {
+        "cpus": 2, "load": [8.7, 7.5, 6.4], "runnable": 16,
+        "memory": {"total_bytes": 2**34, "available_bytes": 2**33},
+        "pressure": {"cpu": {"some": {"window_ratio": 0.99}}, "io": {"some": {"window_ratio": 0}}},
+        "cgroup": {"cpu": {"throttled_ratio": 0.5}, "pressure": {}},
+    },
+    "motion": {
+        "threads": [
+            {
+                "tid": 4713, "looks": 24, "instructions": 7, "stacks": 3,
+                "places": [frame("poll", 57, looks=20), frame("poll", 55, looks=4)],
+            },
+            {"tid": 4711, "looks": 24, "instructions": 1, "stacks": 1, "places": []},
+        ]
     },
     "pools": {
         "pools": [

@@ -17,6 +17,10 @@ from autopsy.section import Payload
 _MAX_ROWS = 100
 _MAX_TYPES = 20
 _MAX_DEPTH = 16
+_MAX_CONTAINERS = 10
+# A look at growth that was shorter says nothing if nothing grew.
+_SHORT_S = 10.0
+_PRESSED = 0.1
 _NUMBERED = re.compile(r"\d+")
 _GROUP_FROM = 4
 
@@ -59,10 +63,13 @@ def _memory_lines(payload: Payload, heap: Payload) -> Iterator[str]:
     if bounds:
         yield ", ".join(bounds)
     if number(heap.get("objects")):
-        part = ", in part" if heap.get("partial") else ""
+        share = number(heap.get("share"))
+        part = f", counted from {share:.0%} of them" if share and share < 1 else ""
         python = heap.get("python_bytes")
         takes = f", Python objects take about {size(python)}" if number(python) else ""
-        yield f"{heap['objects']} objects seen by the garbage collector{part}{takes}"
+        yield f"about {heap['objects']} objects{part}{takes}"
+    for one in rows(heap, "containers", "name")[:_MAX_CONTAINERS]:
+        yield f"{one['name']} is a {text(one.get('type'), '?')} of {text(one.get('length'), '?')}"
 
 
 def _kib(value: object) -> float | None:
@@ -89,6 +96,8 @@ def _growth(payload: Payload) -> Iterator[Block]:
         if len(series) < 2 or (column > 1 and len({value for _, value in series}) == 1):
             continue
         first, last = series[0], series[-1]
+        if first[0] - last[0] < _SHORT_S and first[1] == last[1]:
+            continue
         over = f"over {span(first[0] - last[0])}"
         words = f"{name}: {told(first[1])} -> {told(last[1])} {over}"
         values = [value for _, value in series]
@@ -103,6 +112,35 @@ def _growth(payload: Payload) -> Iterator[Block]:
 
 def _whole(value: float) -> str:
     return f"{value:.0f}"
+
+
+def host(payload: Payload) -> Part | None:
+    """Return whether the host, or the control group, let the process run."""
+    lines = tuple(_host_lines(payload))
+    return Part("host", "Host", (Lines(lines),)) if lines else None
+
+
+def _host_lines(payload: Payload) -> Iterator[str]:
+    load = " ".join(f"{one:.1f}" for one in map(number, listing(payload.get("load"))) if one)
+    if number(payload.get("cpus")):
+        runnable = text(payload.get("runnable"), "?")
+        yield f"{payload['cpus']} CPUs, load {load or '?'}, {runnable} runnable"
+    memory = mapping(payload.get("memory"))
+    if number(memory.get("total_bytes")):
+        available, total = size(memory.get("available_bytes")), size(memory["total_bytes"])
+        yield f"{available} of {total} memory available"
+    cgroup = mapping(payload.get("cgroup"))
+    for who, pressure in (
+        ("somebody", payload.get("pressure")),
+        ("its group", cgroup.get("pressure")),
+    ):
+        for resource, stall in mapping(pressure).items():
+            ratio = number(mapping(mapping(stall).get("some")).get("window_ratio"))
+            if ratio and ratio >= _PRESSED:
+                yield f"{who} waited for {resource} {ratio:.0%} of the time"
+    throttled = number(mapping(cgroup.get("cpu")).get("throttled_ratio"))
+    if throttled:
+        yield f"its control group was held back by its CPU quota in {throttled:.0%} of the periods"
 
 
 def sockets(payload: Payload) -> Part | None:

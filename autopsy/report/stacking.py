@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from autopsy.report.part import Block, Drawing, Lines, Part, Run, Stack, Step, Strips
+from autopsy.report.part import Block, Drawing, Lines, Part, Run, Stack, Step, Strips, Table
 from autopsy.report.reading import (
     count,
     listing,
@@ -32,6 +32,7 @@ _MAX_STACKS = 60
 _MAX_TASKS = 30
 _STRIPS = 12
 _LEGEND = 8
+_PLACES = 4
 # Threads a supervisor runs beside the task: told last, what they wait for says nothing about it.
 _OURS = ("supervisor-", "autopsy-")
 
@@ -139,6 +140,28 @@ def _native(samples: Sequence[Payload], table: Sequence[object], *, asked: bool)
             steps = tuple(_step(frame) for frame in _stack_of(thread, table))
             if asked or thread.get("owns_gil") or thread.get("active"):
                 yield Stack(f"{_named([thread])}, with native calls", steps)
+
+
+def motion(payload: Payload) -> Part | None:
+    """Return where the threads that move were in a series of quick looks."""
+    body = tuple(
+        (
+            text(one["tid"]),
+            str(count(one.get("looks"))),
+            str(count(one.get("stacks"))),
+            "; ".join(
+                f"{place(where)} ({text(where.get('looks'), '?')})"
+                for where in rows(one, "places", "function")[:_PLACES]
+            ),
+        )
+        for one in rows(payload, "threads", "tid")[:_MAX_STACKS]
+        if count(one.get("stacks")) > 1 or count(one.get("instructions")) > 1
+    )
+    if not body:
+        return None
+    head = ("thread", "looks", "different stacks", "the program's own lines (and in how many)")
+    table = Table(head, body, numbers=frozenset({0, 1, 2}))
+    return Part("motion", "Threads that move, in quick looks", (table,))
 
 
 def tasks(payload: Payload) -> Part | None:

@@ -13,9 +13,9 @@ from autopsy.bundle import Heading
 from autopsy.cause import meaning
 from autopsy.report.part import Block, Lines, Part, Table
 from autopsy.report.reading import listing, mapping, rows, text, words
-from autopsy.report.resource import children, descriptors, memory, pools, sockets
+from autopsy.report.resource import children, descriptors, host, memory, pools, sockets
 from autopsy.report.server import databases
-from autopsy.report.stacking import ring, stacks, tasks
+from autopsy.report.stacking import motion, ring, stacks, tasks
 from autopsy.report.story import story
 from autopsy.report.told import logs, output
 from autopsy.report.waiting import waiting
@@ -31,6 +31,9 @@ _HINTS = (
     ("SYS_PTRACE", "Run autopsy as root, in a container with --cap-add SYS_PTRACE."),
     ("ptrace", "Run autopsy as root, or set kernel.yama.ptrace_scope to 0 on this host."),
     ("ermission", "Run autopsy as root, or as the user of the process."),
+    ("server no driver", "Install the named driver beside autopsy: pip install psycopg redis."),
+    ("server refused", "Name an account it may use: --database postgresql://USER@HOST:PORT/NAME."),
+    ("server unreachable", "Run autopsy where the server can be reached."),
     ("driver", "Install the named driver beside autopsy: pip install psycopg redis."),
     ("time box", "The host was busy or the process large; look again."),
     ("budget", "Give it more time: --budget SECONDS."),
@@ -103,8 +106,10 @@ def document(heading: Heading, sections: Sequence[Section]) -> list[Part]:
         ("Databases", lambda: databases(of("databases"), of("terminated"))),
         ("Process", lambda: process(of("process"))),
         ("Stacks", lambda: stacks(of("stacks"))),
+        ("Quick looks", lambda: motion(of("motion"))),
         ("The last minutes", lambda: ring(of("ring"))),
         ("Tasks of asyncio", lambda: tasks(of("asyncio"))),
+        ("Host", lambda: host(of("host"))),
         ("Memory", lambda: memory(of("memory"), of("growth"), of("heap"))),
         ("Log records", lambda: logs(of("logs"))),
         ("End of its output", lambda: output(of("output"), of("logs"))),
@@ -157,12 +162,30 @@ def unseen(sections: Sequence[Section]) -> Part | None:
     body = tuple(
         (one.name, one.reason or one.status.value, _hint(one.reason))
         for one in sections
-        if one.status is not Status.OK and not (hidden and _FORBIDDEN in one.reason)
+        if _is_gap(one) and not (hidden and _FORBIDDEN in one.reason)
     )
+    body += tuple(_silent_servers(sections))
     blocks: list[Block] = [Lines(hidden)] if hidden else []
     if body:
         blocks.append(Table(("section", "why", "how"), body))
     return Part("unseen", "What could not be seen", tuple(blocks)) if blocks else None
+
+
+def _is_gap(section: Section) -> bool:
+    """A collector that was skipped since there is nothing to look at leaves no gap."""
+    if section.status is Status.SKIPPED:
+        return bool(_hint(section.reason))
+    return section.status is not Status.OK
+
+
+def _silent_servers(sections: Sequence[Section]) -> Iterator[tuple[str, str, str]]:
+    found = next((one.payload for one in sections if one.name == "databases"), {})
+    for kind, name in (("postgresql", "PostgreSQL"), ("redis", "Redis")):
+        for server in rows(found, kind, "server"):
+            status = text(server.get("status"), "ok")
+            if status != "ok":
+                why = f"{name} at {server['server']}: {status}: {text(server.get('reason'))}"
+                yield "databases", why, _hint(f"server {status}")
 
 
 def _hidden(sections: Sequence[Section]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from autopsy.report.part import Drawing, Edge, Graph, Node, Part
 from autopsy.report.reading import listing, mapping, place, rows, span, text, words
 from autopsy.section import Payload
+from autopsy.source import is_own
 
 # More than these in a row in front of one lock are drawn as one.
 _QUEUE_SHOWN = 3
@@ -117,11 +118,11 @@ def _holder(net: _Net, key: str, lock: Payload) -> None:
 
 def _tasks(net: _Net, payload: Payload) -> None:
     tasks = {text(one["id"]): one for one in rows(payload, "tasks", "id")}
-    holders = {
-        text(mapping(held).get("id")): key
-        for key, task in tasks.items()
-        for held in listing(task.get("holds"))
-    }
+    held = [
+        (mapping(one), key) for key, task in tasks.items() for one in listing(task.get("holds"))
+    ]
+    holders = {text(one.get("id")): key for one, key in held}
+    kinds = {text(one.get("id")): text(one.get("kind")) for one, _ in held}
     for key, task in tasks.items():
         lock, other = task.get("waits_lock"), task.get("awaits_task")
         if lock is None and other is None:
@@ -131,17 +132,19 @@ def _tasks(net: _Net, payload: Payload) -> None:
             net.edge(waiter, _task(net, text(other), tasks.get(text(other), {})), "awaits")
         if lock is not None:
             title = text(task.get("waits_name"), text(lock))
-            net.edge(waiter, net.node(f"l{lock}", "lock", f"asyncio {title}"), _WAITS)
+            kind = kinds.get(text(lock)) or "Lock"
+            named = title if title.startswith(kind) else f"{kind} {title}"
+            net.edge(waiter, net.node(f"l{lock}", "lock", f"asyncio {named}"), _WAITS)
             if text(lock) in holders:
                 held_by = holders[text(lock)]
                 net.edge(f"l{lock}", _task(net, held_by, tasks[held_by]), _HELD)
 
 
 def _task(net: _Net, key: str, task: Payload) -> str:
-    stack = listing(task.get("stack"))
-    return net.node(
-        f"a{key}", "task", text(task.get("name"), "task"), place(stack[0]) if stack else ""
-    )
+    stack = [mapping(one) for one in listing(task.get("stack"))]
+    own = next((one for one in stack if is_own(text(one.get("file"), "<frozen "))), None)
+    at = place(own or (stack[0] if stack else None))
+    return net.node(f"a{key}", "task", text(task.get("name"), "task"), at)
 
 
 def _files(net: _Net, payload: Payload) -> None:

@@ -13,8 +13,8 @@ import logging
 import mmap
 import os
 import struct
-import zlib
 from dataclasses import dataclass
+from zlib import crc32
 
 from autopsy import memfd
 from autopsy.errors import RingUnreadable
@@ -28,6 +28,8 @@ _SEQUENCE = struct.Struct("<Q")
 _RECORD = struct.Struct("<dHHI")  # created, level, bytes of the logger's name, bytes of the text
 _CHECK = struct.Struct("<I")
 _ROOM = SLOT_BYTES - 2 * _SEQUENCE.size - _RECORD.size - _CHECK.size
+_UNHEADED = struct.Struct("<QI")  # no head sequence, checksum
+_TRAILING = SLOT_BYTES - _SEQUENCE.size
 _LOGGER_ROOM = 128
 _CUT = b" [cut] "
 
@@ -73,17 +75,20 @@ class LogRing:
 
     def write(self, created: float, level: int, logger: str, text: str) -> None:
         """Put one record in the next slot; what does not fit is cut in the middle and marked."""
+        # On the way of every log call: each call saved here is a twentieth of its time.
         name = logger.encode("utf-8", "replace")[:_LOGGER_ROOM]
-        payload = _fit(text.encode("utf-8", "replace"), _ROOM - len(name))
+        payload = text.encode("utf-8", "replace")
+        if len(payload) > _ROOM - len(name):
+            payload = _fit(payload, _ROOM - len(name))
+        if not 0 <= level <= 0xFFFF:
+            level = min(max(level, 0), 0xFFFF)
         seq = next(self._numbers)
-        start = self._start(seq % self._slots)
-        record = _RECORD.pack(created, min(max(level, 0), 0xFFFF), len(name), len(payload))
-        record += name + payload
-        record = _CHECK.pack(_checksum(seq, record)) + record
-        body = start + _SEQUENCE.size
-        _SEQUENCE.pack_into(self._map, start, 0)
-        self._map[body : body + len(record)] = record
-        _SEQUENCE.pack_into(self._map, start + SLOT_BYTES - _SEQUENCE.size, seq)
+        start = _HEADER_BYTES + seq % self._slots * SLOT_BYTES
+        record = _RECORD.pack(created, level, len(name), len(payload)) + name + payload
+        # Takes the head away with the first bytes; a copy that is torn has a wrong checksum.
+        unheaded = _UNHEADED.pack(0, crc32(record, seq & 0xFFFFFFFF)) + record
+        self._map[start : start + len(unheaded)] = unheaded
+        _SEQUENCE.pack_into(self._map, start + _TRAILING, seq)
         _SEQUENCE.pack_into(self._map, start, seq)
 
     def records(self, last: int) -> list[LogRecordView]:
@@ -150,10 +155,10 @@ class RingHandler(logging.Handler):
 
     def handle(self, record: logging.LogRecord) -> bool:
         """Write the record unless a filter refuses it."""
-        accepted = self.filter(record)
-        if accepted:
-            self.emit(record)
-        return bool(accepted)
+        if self.filters and not self.filter(record):
+            return False
+        self.emit(record)
+        return True
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record with its exception text; count it as lost if it cannot be formatted."""
@@ -161,7 +166,10 @@ class RingHandler(logging.Handler):
         if ring is None:
             return
         try:
-            ring.write(record.created, record.levelno, record.name, _text_of(record))
+            text = record.getMessage()
+            if record.exc_info or record.exc_text:
+                text += "\n" + _exception_of(record)
+            ring.write(record.created, record.levelno, record.name, text)
         except Exception:  # a log call must not fail because its arguments do
             self.lost += 1
 
@@ -184,22 +192,17 @@ def _check_header(fd: int) -> int:
 
 
 def _checksum(seq: int, record: bytes) -> int:
-    return zlib.crc32(record, seq & 0xFFFFFFFF)
+    return crc32(record, seq & 0xFFFFFFFF)
 
 
 def _fit(text: bytes, room: int) -> bytes:
     """The start says what happened, the end of a traceback says where: keep both."""
-    if len(text) <= room:
-        return text
     head = (room - len(_CUT)) // 3
     return text[:head] + _CUT + text[len(text) - (room - len(_CUT) - head) :]
 
 
-def _text_of(record: logging.LogRecord) -> str:
-    text = record.getMessage()
-    if record.exc_info and not record.exc_text:
-        # Not stored on the record: other handlers may have formatters of their own.
-        text += "\n" + logging.Formatter().formatException(record.exc_info)
-    elif record.exc_text:
-        text += "\n" + record.exc_text
-    return text
+def _exception_of(record: logging.LogRecord) -> str:
+    if record.exc_text:
+        return record.exc_text
+    # Not stored on the record: other handlers may have formatters of their own.
+    return logging.Formatter().formatException(record.exc_info)  # type: ignore[arg-type]

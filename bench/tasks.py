@@ -51,6 +51,12 @@ def defy(_ctx: TaskContext) -> None:
 
 
 @app.task(queue="bench", timeout=600)
+def rest(_ctx: TaskContext, seconds: float) -> None:
+    """Sleep."""
+    time.sleep(seconds)
+
+
+@app.task(queue="bench", timeout=600)
 def grind(ctx: TaskContext, seconds: float) -> float:
     """Compute, with a progress report per step of some milliseconds and ten log lines a second.
 

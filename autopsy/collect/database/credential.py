@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ from autopsy.collect.database.server import Server
 _ENVIRONMENT_LIMIT = 1 << 18
 # Each refused attempt is a line in the server's log.
 _MAX_TRIES = 4
-_SUPERUSER = "postgres"
+_SUPERUSER = _MAINTENANCE = "postgres"
 _TITLE = re.compile(r"postgres: (?:[^:]*: )?(\S+) (\S+) (?:\S+\(\d+\)|\[local\])")
 
 
@@ -52,8 +52,8 @@ def ways_into(server: Server, told: Sequence[Access], patients: Sequence[Access]
     May look names up: not for the thread that must not wait.
     """
     named = [one for one in (*told, *patients) if one.kind == server.kind and _names(one, server)]
-    found = [*named, *_usual(server, named)]
-    return list({_key(one): one for one in found}.values())[:_MAX_TRIES]
+    found = named if server.kind != POSTGRESQL else _with_databases(server, named)
+    return list({_key(one): one for one in found}.values())[:_MAX_TRIES] or [Access(server.kind)]
 
 
 def _environment(pid: int) -> dict[str, str]:
@@ -84,19 +84,19 @@ def _looked_up(name: str) -> set[str]:
     return set()
 
 
-def _usual(server: Server, named: Sequence[Access]) -> Iterator[Access]:
-    if server.kind != POSTGRESQL:
-        yield Access(server.kind)
-        return
+def _with_databases(server: Server, named: Sequence[Access]) -> list[Access]:
+    """Return ways into a PostgreSQL, each to the database that the patient uses if that is known.
+
+    Any would do for the sessions, but relations have names in their own database only.
+    """
     titles = (_TITLE.match(line.title) for line in server.lines)
     user, database = next(((one[1], one[2]) for one in titles if one), ("", ""))
-    if not database:
-        database = next((one.database for one in named if one.database), "")
-    if server.is_here:
-        if user:
-            yield Access(POSTGRESQL, user=user, database=database)
-        if user != _SUPERUSER:
-            yield Access(POSTGRESQL, user=_SUPERUSER, database=database or _SUPERUSER)
+    known = database or next((one.database for one in named if one.database), _MAINTENANCE)
+    usual = [user, _SUPERUSER] if server.is_here else []
+    return [
+        *(replace(one, database=one.database or known) for one in named),
+        *(Access(POSTGRESQL, user=one, database=known) for one in usual if one),
+    ]
 
 
 def _key(access: Access) -> tuple[str, str, str]:

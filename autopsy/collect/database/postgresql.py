@@ -162,17 +162,17 @@ def connected(
 def _opened(server: Server, ways: Sequence[Access]) -> psycopg.Connection[tuple[Any, ...]]:
     import psycopg
 
-    why = (REFUSED, "no user and password for it are known")
+    first: NotAnswered | None = None
     for way in ways:
         try:
             return psycopg.connect(**_parameters(located(way, server), server))
         except psycopg.Error as exc:
             text = in_a_line(exc)
-            why = (REFUSED if _NOT_LET_IN.search(text) else UNREACHABLE, text)
-        if why[0] == UNREACHABLE:
-            break
-    remedy = "" if why[0] == UNREACHABLE else "; name an account: --database postgresql://USER@HOST"
-    raise NotAnswered(why[0], why[1] + remedy)
+            if not _NOT_LET_IN.search(text):
+                raise NotAnswered(UNREACHABLE, text) from exc
+            remedy = "name an account: --database postgresql://USER@HOST"
+            first = first or NotAnswered(REFUSED, f"{text}; {remedy}")
+    raise first or NotAnswered(REFUSED, "no way into it is known")
 
 
 def _parameters(access: Access, server: Server) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from autopsy import redact
 from autopsy.collect import procfs
@@ -48,19 +49,23 @@ def files(pid: int) -> list[Payload]:
     Shapes: file, fd, journal (wal or rollback), held_by (pid, kind, own, command_line of another).
     """
     opened = procfs.links(pid, 1 << 14)
-    file_systems = _file_systems(pid)
-    beside = {target.removesuffix(_DELETED): number for number, target in opened}
+    places = _Places(
+        pid,
+        {target.removesuffix(_DELETED): number for number, target in opened},
+        _file_systems(pid),
+        _own_files(),
+    )
     found: dict[str, Payload] = {}
     table = None
     for number, target in _candidates(opened):
-        if target in found or not (journal := _journal(pid, number, target, beside, file_systems)):
+        if target in found or not (journal := _journal(places, number, target)):
             continue
         if table is None:
             table = (procfs.read_text("/proc/locks", _TABLE_LIMIT) or "").splitlines()
-        log = beside.get(f"{target}-shm") if journal == "wal" else None
-        held = _held(pid, number, table, file_systems, _kind_in_file)
+        log = places.opened.get(f"{target}-shm") if journal == "wal" else None
+        held = _held(places, number, table, _kind_in_file)
         if log is not None:
-            held += _held(pid, log, table, file_systems, _kind_in_log)
+            held += _held(places, log, table, _kind_in_log)
         found[target] = {
             "file": target,
             "fd": number,
@@ -68,6 +73,16 @@ def files(pid: int) -> list[Payload]:
             "held_by": _strongest(held, pid),
         }
     return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """What a process has open, by name, and where: mounts, and which files are open here too."""
+
+    pid: int
+    opened: Mapping[str, int]
+    file_systems: Mapping[str, tuple[str, str]]
+    own: frozenset[tuple[str, str]]
 
 
 def _candidates(opened: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -79,25 +94,19 @@ def _candidates(opened: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
     return [one for one in listed if not _BESIDE.search(one[1])][:_MAX_FILES]
 
 
-def _journal(
-    pid: int,
-    number: int,
-    target: str,
-    beside: Mapping[str, int],
-    file_systems: Mapping[str, tuple[str, str]],
-) -> str:
+def _journal(places: _Places, number: int, target: str) -> str:
     """Return the journal mode of a database; empty for a file that is none."""
-    kind, _ = file_systems.get(_described(pid, number).get("mnt_id", ""), ("", ""))
-    if kind in _LOCAL:
-        head = _head(pid, number)
+    described = _described(places.pid, number)
+    kind, device = places.file_systems.get(described.get("mnt_id", ""), ("", ""))
+    if kind in _LOCAL and (device, described.get("ino", "")) not in places.own:
+        head = _head(places.pid, number)
         if head.startswith(_MAGIC):
             return "wal" if head[18:20] == b"\2\2" else "rollback"
         if head:  # an encrypted one is known by its company alone
-            return "wal" if f"{target}-wal" in beside else ""
-    is_named = _NAMED.search(target) is not None
-    if f"{target}-wal" in beside or f"{target}-shm" in beside:
+            return "wal" if f"{target}-wal" in places.opened else ""
+    if f"{target}-wal" in places.opened or f"{target}-shm" in places.opened:
         return "wal"
-    return "rollback" if is_named or f"{target}-journal" in beside else ""
+    return "rollback" if _NAMED.search(target) or f"{target}-journal" in places.opened else ""
 
 
 def _head(pid: int, number: int) -> bytes:
@@ -111,6 +120,21 @@ def _head(pid: int, number: int) -> bytes:
         return b""
     finally:
         os.close(fd)
+
+
+def _own_files() -> frozenset[tuple[str, str]]:
+    """Return device and inode of the files that this very process has open.
+
+    Closing a file gives up every record lock that a process has on it, by whatever descriptor, and
+    a library caller may hold some: the command line of the supervisor has its store open.
+    """
+    own, file_systems = os.getpid(), _file_systems(os.getpid())
+    found = set()
+    for number in procfs.descriptors(own):
+        described = _described(own, number)
+        _, device = file_systems.get(described.get("mnt_id", ""), ("", ""))
+        found.add((device, described.get("ino", "")))
+    return frozenset(found)
 
 
 def _described(pid: int, number: int) -> dict[str, str]:
@@ -130,14 +154,13 @@ def _file_systems(pid: int) -> dict[str, tuple[str, str]]:
 
 
 def _held(
-    pid: int,
+    places: _Places,
     number: int,
     table: Sequence[str],
-    file_systems: Mapping[str, tuple[str, str]],
     kind_of: Callable[[bool, int, int], str],
 ) -> list[tuple[int, str]]:
-    described = _described(pid, number)
-    _, device = file_systems.get(described.get("mnt_id", ""), ("", ""))
+    described = _described(places.pid, number)
+    _, device = places.file_systems.get(described.get("mnt_id", ""), ("", ""))
     wanted = f"{device}:{described.get('ino', '')}"
     found = []
     for line in table:

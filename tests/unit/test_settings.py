@@ -85,7 +85,8 @@ class TestTable:
             "recycle_growth_fds": 200, "recycle_growth_threads": 50,
             "restart_intensity": Intensity(5, 60), "spawn": "zygote", "queues": (),
             "on_heartbeat_lost": "kill", "on_stalled": "capture", "on_cpu_spin": "capture",
-            "on_memory": "kill", "dedup_ttl": None,
+            "on_memory": "kill", "dedup_ttl": None, "autopsy_databases": (),
+            "end_statements": True,
         }  # fmt: skip
         assert {name: getattr(settings, name) for name in fixed} == fixed
 
@@ -393,3 +394,39 @@ class TestRelations:
     def test_other_pairs(self) -> None:
         crossed = Settings(store=STORE, soft_timeout=60.0, retry_base=20.0, retry_max=5.0)
         assert [p.path for p in relation_problems(crossed)] == ["soft_timeout", "retry_max"]
+
+
+class TestSecrets:
+    URL = "postgresql://boss:correct-horse@db/app"
+
+    def test_addresses_of_databases_are_read_and_never_shown(self, tmp_path: Path) -> None:
+        cache = "redis://:battery-staple@cache:6380/0"
+        path = toml(tmp_path, f"[supervisor]\nautopsy_databases = ['{self.URL}', '{cache}']")
+        from_file = load_settings({}, {}, path)
+        from_env = load_settings({}, {"SUPERVISOR_AUTOPSY_DATABASES": f" {self.URL} {cache}\n"})
+        for settings in (from_file, from_env):
+            value = settings.autopsy_databases
+            assert tuple(value) == (self.URL, cache)
+            assert show(value) == str(value) == repr(value) == "2 given, not shown"
+            assert "correct-horse" not in repr(settings)
+        assert show(Settings(store=STORE).autopsy_databases) == "none"
+
+    def test_a_bad_address_is_refused_without_showing_it(self) -> None:
+        bad = self.URL.replace("postgresql", "mysql")
+        assert problems_of({"autopsy_databases": bad}, {}) == [
+            (
+                "autopsy_databases: must be postgresql:// or redis:// addresses separated by "
+                "spaces (in TOML: a list), or none (flag --autopsy-databases)"
+            )
+        ]
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [("true", True), ("ON", True), ("0", False), ("no", False)]
+)
+def test_a_switch(word: str, value: bool) -> None:
+    assert load_settings({"end_statements": word}, {}).end_statements is value
+    assert load_settings({}, {}, app={"end_statements": value}).end_statements is value
+    assert problems_of({"end_statements": "maybe"}, {}) == [
+        "end_statements: must be true or false (flag --end-statements) (given: 'maybe')"
+    ]

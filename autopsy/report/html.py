@@ -171,8 +171,10 @@ def _drawing(block: Drawing) -> Markup:
         drawn = element("div", svg.graph(picture), class_="scroll", tabindex="0")
         return element("div", drawn, words, class_="beside")
     if isinstance(picture, Chart):
-        return joined(words, element("div", svg.chart(picture), class_="fit"))
-    return joined(element("div", svg.strips(picture), class_="fit"), _legend(picture), words)
+        return joined(words, element("div", svg.chart(picture), class_="fit", tabindex="0"))
+    return joined(
+        element("div", svg.strips(picture), class_="fit", tabindex="0"), _legend(picture), words
+    )
 
 
 def _legend(picture: Strips) -> Markup:

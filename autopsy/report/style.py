@@ -80,7 +80,7 @@ pre{margin:6px 0;padding:8px 10px;background:var(--panel);border-radius:5px;over
 table{border-collapse:collapse;font-size:.86rem}
 th,td{text-align:left;vertical-align:top;padding:3px 18px 3px 0;border-bottom:1px solid var(--rule)}
 th{color:var(--dim);font-weight:600;white-space:nowrap}
-td{overflow-wrap:anywhere;font-variant-numeric:tabular-nums;white-space:pre-wrap}
+td{max-width:38em;overflow-wrap:break-word;font-variant-numeric:tabular-nums;white-space:pre-wrap}
 .n{text-align:right;white-space:nowrap}
 ul.words{margin:6px 0;padding-left:20px;font-size:.9rem}
 ul.words li{overflow-wrap:anywhere}
@@ -89,7 +89,8 @@ ul.words li{overflow-wrap:anywhere}
 .legend svg{vertical-align:-1px;margin-right:5px}
 svg{display:block;max-width:none;font:12.5px ui-monospace,"DejaVu Sans Mono",Menlo,monospace}
 .legend svg,svg.bar{display:inline-block}
-.fit svg{width:100%;max-width:680px;height:auto}
+.fit{overflow-x:auto}
+.fit svg{width:100%;min-width:540px;max-width:680px;height:auto}
 svg text{fill:var(--ink)}
 svg .small{fill:var(--dim);font-size:11.5px}
 svg .name{font-weight:600}
@@ -109,7 +110,7 @@ path.arrow.hot{fill:var(--hot)}
 .gap{fill:var(--ink);fill-opacity:.16}
 .axis{stroke:var(--dim)}
 .series{fill:none;stroke:var(--accent);stroke-width:2}
-.beside{display:flex;flex-wrap:wrap;gap:0 24px;align-items:center}
+.beside{display:flex;flex-wrap:wrap;gap:0 24px;align-items:flex-start}
 .beside>.scroll{flex:0 1 auto;max-width:100%}.beside>ul{flex:1 1 320px;min-width:0}
 footer{margin-top:24px;color:var(--dim);font-size:.85rem}
 @media (max-width:560px){main{padding:12px 12px 40px}h1{font-size:1.2rem}

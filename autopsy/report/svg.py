@@ -6,6 +6,7 @@ the dark and onto paper. Pure; called by `html`.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -17,6 +18,8 @@ _BOX_W, _BOX_H, _GAP_X, _GAP_Y = 300, 46, 24, 44
 _LANE = 26
 _TITLE, _DETAIL = 36, 39
 _NARROW = 460
+# The end of a path says more than its beginning; the whole is in the words.
+_FOLDERS = re.compile(r"(?<![^\s(])/\S*/")
 _STRIP_W, _STRIP_H, _ROW_H = 680, 16, 40
 _CHART_W, _CHART_H = 680, 120
 #: Colours of stacks in a strip; what is further down the list shares the last.
@@ -29,7 +32,7 @@ def graph(picture: Graph) -> Markup:
     places: dict[str, tuple[float, float]] = {}
     width = max(len(layer) for layer in layers) * (_BOX_W + _GAP_X) - _GAP_X
     for depth, layer in enumerate(layers):
-        left = (width - len(layer) * (_BOX_W + _GAP_X) + _GAP_X) / 2
+        left = 1 + (width - len(layer) * (_BOX_W + _GAP_X) + _GAP_X) / 2
         for column, key in enumerate(layer):
             places[key] = (left + column * (_BOX_W + _GAP_X), depth * (_BOX_H + _GAP_Y) + 6)
     lanes = sum(places[one.end][1] <= places[one.start][1] for one in picture.edges)
@@ -79,7 +82,8 @@ def _layers(picture: Graph) -> list[list[str]]:
 
 def _box(node: Node, x: float, y: float, *, hot: bool) -> Markup:
     middle = y + (19 if node.detail else 28)
-    detail = element("text", _short(node.detail, _DETAIL), x=x + 10, y=y + 36, class_="small")
+    told = _FOLDERS.sub("", node.detail)
+    detail = element("text", _short(told, _DETAIL), x=x + 10, y=y + 36, class_="small")
     return element(
         "g",
         element("title", f"{node.title}\n{node.detail}".strip()),

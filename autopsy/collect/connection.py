@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from autopsy.collect import netlink, procfs
 from autopsy.collect.descriptor import NO_PERMISSION
-from autopsy.collect.holder import Holders, named
+from autopsy.collect.holder import Holders, doing, named
 from autopsy.collect.patient import Patient
 from autopsy.section import Payload, Skipped
 
@@ -43,8 +43,9 @@ def collector(holders: Holders) -> Callable[[Patient], Payload]:
 
     Shapes: fd, inode, kind, state, local, peer, send_queue_bytes, receive_queue_bytes (of a
     listener accept_queue and accept_queue_max instead); silent_ms and sent_ms (since data came or
-    went), received_bytes, acked_bytes, retransmits, timer, timer_ms; own_peer (fd), peer_process.
-    groups: kind, state, peer, count.
+    went), received_bytes, acked_bytes, retransmits, timer, timer_ms; own_peer (fd);
+    peer_process (pid, name, command_line, state, wchan, syscall, blocked_on). groups: kind, state,
+    peer, count.
     """
 
     def collect(patient: Patient) -> Payload:
@@ -65,8 +66,11 @@ def collector(holders: Holders) -> Callable[[Patient], Payload]:
                     found.setdefault(inode, entry)
         for inode, number in wanted.items():
             found.setdefault(inode, {"fd": number, "inode": inode, "kind": "other", "state": ""})
+        described = _Described()
         for inode, entry in found.items():
-            entry.update(_other_end(patient.pid, peers.get(inode), wanted, holders))
+            others = _others(patient.pid, peers.get(inode), holders)
+            entry["own_peer"] = wanted.get(peers.get(inode, 0))
+            entry["peer_process"] = described.process(others[0]) if others else None
         return {
             "sockets": sorted(found.values(), key=lambda entry: int(entry["fd"])),
             "groups": _groups(found.values()),
@@ -158,11 +162,24 @@ def _queues(state: int, received: int, sent: int | None) -> Payload:
     return {"send_queue_bytes": sent, "receive_queue_bytes": received}
 
 
-def _other_end(pid: int, peer: int | None, wanted: dict[int, int], holders: Holders) -> Payload:
+def _others(pid: int, peer: int | None, holders: Holders) -> list[int]:
+    """Return who else has the socket at the other end; nobody if that is not on this host."""
     if peer is None:
-        return {"own_peer": None, "peer_process": None}
-    others = [one for one, _ in holders.of(pid, f"socket:[{peer}]") if one != pid]
-    return {"own_peer": wanted.get(peer), "peer_process": named(others[0]) if others else None}
+        return []
+    return [one for one, _ in holders.of(pid, f"socket:[{peer}]") if one != pid]
+
+
+class _Described:
+    """The processes at the other ends, each looked at once: a pool has many connections to one."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Payload] = {}
+
+    def process(self, pid: int) -> Payload:
+        """Return who it is and what its first thread does."""
+        if pid not in self._known:
+            self._known[pid] = {**named(pid), **doing(pid)}
+        return self._known[pid]
 
 
 def _tabled(pid: int, wanted: dict[int, int]) -> dict[int, Payload]:

@@ -110,6 +110,7 @@ def test_a_connection_has_ages_and_the_process_at_its_other_end() -> None:
     peer = client["peer_process"]
     assert (peer["pid"], peer["name"].startswith("python")) == (child, True)
     assert peer["command_line"][1] == "-c"
+    assert (peer["state"], peer["syscall"], peer["blocked_on"]["fd"]) == ("S", "read", 0)
 
 
 def test_a_connection_that_nobody_accepts_or_reads_shows_where_its_bytes_are() -> None:

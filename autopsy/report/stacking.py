@@ -39,8 +39,11 @@ _OURS = ("supervisor-", "autopsy-")
 Frames = Sequence[Payload]
 
 
-def stacks(payload: Payload) -> Part | None:
-    """Return the stacks of every thread at the second look, and what changed since the first."""
+def stacks(payload: Payload, process: Payload) -> Part | None:
+    """Return the stacks of every thread at the second look, and what changed since the first.
+
+    The main thread, which is the first of the process, is told first.
+    """
     samples = [one for one in rows(payload, "samples", "threads") if one["threads"]]
     if not samples:
         return None
@@ -49,10 +52,16 @@ def stacks(payload: Payload) -> Part | None:
     last = python[-1] if python else samples[0]
     before = _by_thread(python[0], table) if len(python) == 2 else {}
     groups: dict[str, tuple[list[Payload], tuple[Step, ...]]] = {}
+    kernel = {text(one["tid"]): text(one.get("name")) for one in rows(process, "threads", "tid")}
     for thread in rows(last, "threads", "tid"):
+        name = text(thread.get("name")) or kernel.get(_tid(thread), "")
         steps = _compared(_stack_of(thread, table), before.get(text(thread["tid"])))
-        groups.setdefault(repr(steps), ([], steps))[0].append(thread)
-    ordered = sorted(groups.values(), key=lambda group: _is_ours(group[0][0]))
+        groups.setdefault(repr(steps), ([], steps))[0].append({**thread, "name": name})
+    main = next(iter(kernel), "")
+    ordered = sorted(
+        groups.values(),
+        key=lambda group: (_is_ours(group[0][0]), main not in map(_tid, group[0])),
+    )
     notes = tuple(text(one) for one in listing(payload.get("notes")))
     blocks: list[Block] = [Lines(notes)] if notes else []
     blocks += [
@@ -115,6 +124,10 @@ def _stack_of(thread: Payload, table: Sequence[object]) -> list[Payload]:
 
 def _by_thread(sample: Payload, table: Sequence[object]) -> dict[str, list[Payload]]:
     return {text(one["tid"]): _stack_of(one, table) for one in rows(sample, "threads", "tid")}
+
+
+def _tid(thread: Payload) -> str:
+    return text(thread.get("tid"))
 
 
 def _is_ours(thread: Payload) -> bool:

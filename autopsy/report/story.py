@@ -89,7 +89,7 @@ def _looks(facts: Payload) -> Iterator[Block]:
 
 def _look(one: dict[str, Any]) -> tuple[str, ...]:
     return (
-        text(one.get("age_s"), "?"),
+        f"{age:.1f}" if (age := number(one.get("age_s"))) is not None else "?",
         text(one.get("proc_state"), "?"),
         f"{cpu:.2f}" if (cpu := number(one.get("cpu_s"))) is not None else "?",
         size(one.get("rss_bytes")),

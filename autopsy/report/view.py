@@ -105,7 +105,7 @@ def document(heading: Heading, sections: Sequence[Section]) -> list[Part]:
         ("Who waits for what", lambda: waiting(found)),
         ("Databases", lambda: databases(of("databases"), of("terminated"))),
         ("Process", lambda: process(of("process"))),
-        ("Stacks", lambda: stacks(of("stacks"))),
+        ("Stacks", lambda: stacks(of("stacks"), of("process"))),
         ("Quick looks", lambda: motion(of("motion"))),
         ("The last minutes", lambda: ring(of("ring"))),
         ("Tasks of asyncio", lambda: tasks(of("asyncio"))),

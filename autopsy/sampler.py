@@ -1,8 +1,8 @@
 """What a patient notes of itself once a second: each thread's stack, memory, descriptors, tasks.
 
 Secret: how to look at running threads without disturbing them. Looking makes no call that gives the
-GIL away, runs no code of the program and keeps no frame, so nothing is destroyed by our thread that
-another one had left. Lines are worked out once for each new stack, afterwards. Light: imported
+GIL away, runs no code of the program and keeps no frame, so that what threads leave is destroyed by
+them and not by ours. Lines are worked out once for each new stack, afterwards. Light: imported
 inside the patient; used by one thread, whose own stack is left out.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import sys
 import threading
 from collections.abc import Iterator
@@ -262,7 +263,11 @@ def _awaited(one: object) -> Iterator[FrameType | None]:
 
 
 def _rss_bytes() -> int:
-    fd = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    """Return the resident memory; the peak of it where no descriptor is left to read that with."""
+    try:
+        fd = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     try:
         return int(os.read(fd, 200).split()[1]) * _PAGE_BYTES
     finally:
@@ -274,4 +279,7 @@ def _descriptors(*, count: bool) -> int:
     known = os.stat("/proc/self/fd").st_size  # noqa: PTH116 - a Path costs more
     if known or not count:
         return known or -1
-    return len(os.listdir("/proc/self/fd")) - 1  # the one that lists them among them
+    try:
+        return len(os.listdir("/proc/self/fd")) - 1  # the one that lists them among them
+    except OSError:
+        return -1  # none is left to list them with

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import os
+import resource
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -175,6 +176,18 @@ class TestSampler:
         gc.enable()
         take(sampler)
         assert gc.isenabled()
+
+    def test_no_descriptor_need_be_left(self, fd: int, sampler: Sampler) -> None:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        try:
+            with waiting():
+                take(sampler)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        (moment,) = history_of(fd).moments
+        assert "waits-0" in by_name(moment)
+        assert moment.facts.rss_bytes >= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 512
 
     def test_an_interpreter_in_disorder_costs_the_sample_and_no_more(
         self, fd: int, sampler: Sampler, monkeypatch: pytest.MonkeyPatch

@@ -29,6 +29,8 @@ _MIN_NUMBER = 10**5
 # Of the values that are found by the names of variables and options.
 _MIN_FOUND = 6
 _PASSWORD = re.compile(r"://[^/\s:@\"']{0,200}:([^\s\"'?#]{1,500})@")
+# Of a database or broker: with a user, or a scheme that only those have.
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s]*@|(?:postgres|redis|mysql|amqp|mongodb)\w*[+:]")
 # Passwords that everybody knows hide nothing, and are part of many other words.
 _NO_SECRETS = frozenset(
     {
@@ -68,7 +70,7 @@ class Secrets:
         if isinstance(value, str):
             return self._removed(value)
         if isinstance(value, dict):
-            return {self._removed(str(key)): self._known_removed(one) for key, one in value.items()}
+            return {self._whole(str(key)): self._known_removed(one) for key, one in value.items()}
         if isinstance(value, (list, tuple)):
             return [self._known_removed(one) for one in value]
         is_number = isinstance(value, int) and not isinstance(value, bool)
@@ -85,18 +87,22 @@ class Secrets:
             return value
         return self._without_cut_ends(self._pattern.sub(redact.MARK, value))
 
+    def _whole(self, key: str) -> str:
+        """A key is never cut: one may well begin as an address ends."""
+        return self._pattern.sub(redact.MARK, key) if self._pattern else key
+
     def _without_cut_ends(self, value: str) -> str:
         if self._ends[0] is None or self._starts[0] is None or len(value) < _CUT_LENGTH:
             return value
         longest = max(map(len, self._ends[1]))
         for match in self._ends[0].finditer(value, max(0, len(value) - longest)):
             rest = value[match.start() :]
-            if any(one.startswith(rest) for one in self._ends[1]):
+            if any(one.startswith(rest) for one in self._ends[1]) and not _is_known_word(rest):
                 value = f"{value[: match.start()]}{redact.MARK}"
                 break
         for match in self._starts[0].finditer(value, 0, longest):
             rest = value[: match.end()]
-            if any(one.endswith(rest) for one in self._starts[1]):
+            if any(one.endswith(rest) for one in self._starts[1]) and not _is_known_word(rest):
                 return f"{redact.MARK}{value[match.end() :]}"
         return value
 
@@ -120,10 +126,10 @@ def in_environment(block: str) -> Iterator[str]:
     for name, value in redact.variables(block):
         if redact.is_kept(name):
             continue
-        passwords = list(in_urls(value))
-        yield from passwords
+        yield from in_urls(value)
         # Of an address only the password: a text may well end in "postgresql".
-        if not passwords and redact.is_secret_itself(name) and _is_worth_it(value):
+        is_address = _ADDRESS.match(value) is not None
+        if not is_address and redact.is_secret_itself(name) and _is_worth_it(value):
             yield value
 
 
@@ -144,7 +150,11 @@ def in_arguments(argv: Sequence[str]) -> Iterator[str]:
 
 
 def _is_worth_it(value: str) -> bool:
-    return len(value) >= _MIN_FOUND and value.lower() not in _NO_SECRETS
+    return len(value) >= _MIN_FOUND and not _is_known_word(value)
+
+
+def _is_known_word(value: str) -> bool:
+    return value.lower() in _NO_SECRETS
 
 
 def leaves(value: Any) -> Iterator[str]:

@@ -7,6 +7,7 @@ the thread) that started it.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import pwd
@@ -15,8 +16,9 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -136,6 +138,35 @@ def start_redis(*options: str) -> Redis:
     ]
     made = Redis(_start(command, directory), port, directory)
     return _when_ready(made, lambda: _answers_ping(made))
+
+
+@contextlib.contextmanager
+def proxy(port: int) -> Iterator[int]:
+    """Pass connections on to a port, as a pooler or a tunnel does: the server sees other ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        lines: list[socket.socket] = []
+
+        def pump(source: socket.socket, target: socket.socket) -> None:
+            with contextlib.suppress(OSError):
+                while data := source.recv(65536):
+                    target.sendall(data)
+            with contextlib.suppress(OSError):
+                target.shutdown(socket.SHUT_RDWR)
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    near, _ = listening.accept()
+                    far = socket.create_connection(("127.0.0.1", port))
+                    lines.extend((near, far))
+                    for pair in ((near, far), (far, near)):
+                        threading.Thread(target=pump, args=pair, daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+    for line in lines:
+        line.close()
 
 
 def _initialize(directory: Path, data: Path, user: pwd.struct_passwd | None, password: str) -> None:

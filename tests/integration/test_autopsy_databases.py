@@ -9,7 +9,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 import uuid
 import zipfile
@@ -20,7 +19,7 @@ from typing import Any
 import psycopg
 import pytest
 from harness import eventually
-from servers import PostgreSQL, Redis, start_postgresql, start_redis
+from servers import PostgreSQL, Redis, proxy, start_postgresql, start_redis
 
 from autopsy.bundle import Bundle, read_bundle
 from autopsy.collect.database import sqlite
@@ -560,32 +559,3 @@ def waiters(connection: psycopg.Connection[Any]) -> list[int]:
     connection.execute("select pg_stat_clear_snapshot()")
     asked = "select pid from pg_stat_activity where wait_event_type = 'Lock'"
     return [pid for (pid,) in connection.execute(asked).fetchall()]
-
-
-@contextlib.contextmanager
-def proxy(port: int) -> Iterator[int]:
-    """Pass connections on to a port, as a pooler or a tunnel does: the server sees other ends."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        lines: list[socket.socket] = []
-
-        def pump(source: socket.socket, target: socket.socket) -> None:
-            with contextlib.suppress(OSError):
-                while data := source.recv(65536):
-                    target.sendall(data)
-            with contextlib.suppress(OSError):
-                target.shutdown(socket.SHUT_RDWR)
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    near, _ = listening.accept()
-                    far = socket.create_connection(("127.0.0.1", port))
-                    lines.extend((near, far))
-                    for pair in ((near, far), (far, near)):
-                        threading.Thread(target=pump, args=pair, daemon=True).start()
-
-        threading.Thread(target=serve, daemon=True).start()
-        yield listening.getsockname()[1]
-        listening.shutdown(socket.SHUT_RDWR)
-    for line in lines:
-        line.close()

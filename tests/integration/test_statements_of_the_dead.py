@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from harness import NodeUnderTest, Start, eventually
-from servers import PostgreSQL
+from servers import PostgreSQL, proxy
 
+from autopsy.capture import Order, capture
 from supervisor.client import Handle
+from supervisor.worker import tree
 from supervisor.worker.session import name_of
 
 APP = "tests.programs.tasks_databases:app"
@@ -91,7 +98,10 @@ def kill(node: NodeUnderTest, handle: Handle) -> None:
 
 def told(node: NodeUnderTest, handle: Handle) -> list[dict[str, Any]]:
     """Return what the bundle says of the sessions that were ended."""
-    found: list[dict[str, Any]] = node.bundle(handle.task_id).sections["terminated"]["postgresql"]
+    bundle = node.bundle(handle.task_id)
+    [entry] = [one for one in bundle.entries if one.name == "terminated"]
+    assert (entry.status, entry.reason) == ("ok", "")
+    found: list[dict[str, Any]] = bundle.sections["terminated"]["postgresql"]
     return found
 
 
@@ -243,3 +253,52 @@ def test_a_name_that_the_user_gave_stays(start_node: Start, counter: Counter) ->
     node.start()
     seen = json.loads(node.run("named", dsn=counter.server.dsn).result_json or "")
     assert seen == ["accounting"] * 4
+
+
+def test_behind_a_pooler_the_name_of_the_attempt_leads_to_its_statement(
+    start_databases: Any, counter: Counter
+) -> None:
+    with proxy(counter.server.port) as port:
+        account = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        node = start_databases(autopsy_databases=account)
+        dsn = f"host=127.0.0.1 port={port} user=postgres dbname=postgres"
+        handle = waiting(node, counter, dsn=dsn)
+        kill(node, handle)
+        [session] = told(node, handle)
+        assert (session["server"], session["ended"]) == (f"127.0.0.1:{port}", True)
+        assert session["matched_by"] == ["application name"]
+        assert counter.sessions() == []
+        counter.let_go()
+        assert counter.value() == 0
+        told_of = node.cli_json("config")["settings"]["autopsy_databases"]["value"]
+        assert told_of == "1 given, not shown"
+        assert account not in node.cli("config").stdout
+
+
+def test_a_connection_that_a_survivor_has_open_too_is_left(
+    postgresql: PostgreSQL, counter: Counter, tmp_path: Path
+) -> None:
+    source = (
+        "import os, psycopg, sys, time\n"
+        "line = psycopg.connect(sys.argv[1], autocommit=True)\n"
+        "if child := os.fork():\n"
+        "    print(child, flush=True)\n"
+        "    sys.stdin.read()\n"
+        "    os._exit(0)\n"
+        "line.execute(sys.argv[2], [sys.argv[3]])\n"
+    )
+    statement = "update counters set n = n + 1 where name = %s"
+    command = [sys.executable, "-c", source, postgresql.dsn, statement, counter.name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as one:
+        assert one.stdout is not None
+        child = int(one.stdout.readline())
+        eventually(counter.is_wanted, 15, "the statement waits for the row")
+        captured = capture(Order(child, budget_s=5, end_statements=True))
+        assert tree.is_alive(child)
+        os.kill(child, signal.SIGKILL)
+        [section] = [one for one in captured.sections if one.name == "terminated"]
+        [session] = section.payload["postgresql"]
+        assert (session["ended"], session["matched_by"]) == (False, ["socket"])
+        alive = f"its connection is open in process {one.pid} as well, which lives on"
+        assert session["reason"] == alive
+        assert len(counter.sessions()) == 1

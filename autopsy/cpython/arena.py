@@ -16,14 +16,12 @@ from autopsy.cpython import layout as at
 
 POOL_BYTES = 16384
 _HEADER = struct.Struct("<I4xQQQIIII")
+HEADER_BYTES = _HEADER.size
 _ALIGNMENT, _CLASSES = 16, 32
 # A pool's largest block: what is larger comes from malloc.
 SMALL_BYTES = _ALIGNMENT * _CLASSES
 # A single one of these in a sample must not be taken for many.
 GIANT_BYTES = 8 << 20
-# Words before an object: none, the collector's two, or those and its values and dict; two more
-# where the allocator's own checks are on.
-_PREFIXES = (0, 2, 4, 6)
 _MALLOC_HEADER_BYTES, _MALLOC_FLAGS, _MAPPED = 8, 7, 2
 _PAGE = 4096
 _MOST_REFERENCES = 1 << 40
@@ -79,13 +77,16 @@ class Large:
 class Census:
     """Counts piece after piece.
 
-    `types` are the addresses of all types, `sized` the containers among them.
+    `types` tells by the address of each type how many words stand before its objects, `sized` are
+    the containers among them.
     """
 
     def __init__(
-        self, types: set[int], sized: dict[int, Sized], large: list[Large], noticed: int
+        self, types: dict[int, int], sized: dict[int, Sized], large: list[Large], noticed: int
     ) -> None:
-        self._types = dict(zip(types, types, strict=True))
+        self._types: dict[int, dict[int, int]] = {}
+        for kind, prefix in types.items():
+            self._types.setdefault(prefix, {})[kind] = kind
         self._sized = sized
         self._large = [(struct.pack("<Q", one.type), one) for one in large]
         self._noticed = noticed
@@ -110,10 +111,10 @@ class Census:
         tally.pools += 1
         tally.used += left * size
         free = list(_free(words, pool, address + start, step)) if left < pool.carved else []
-        for prefix in _PREFIXES:
+        for prefix, types in self._types.items():
             if prefix + 1 >= step or left <= 0:
-                break
-            kinds = list(map(self._types.get, words[prefix + 1 :: step].tolist()))
+                continue
+            kinds = list(map(types.get, words[prefix + 1 :: step].tolist()))
             for index in free:
                 kinds[index] = None
             for kind, count in Counter(kinds).items():

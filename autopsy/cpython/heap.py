@@ -27,6 +27,7 @@ _SLOT_PAGES = arena.POOL_BYTES // _PAGE
 _MAPS_LIMIT = 8 << 20
 _MAX_PIECES = 1 << 20
 _MAX_FIRSTS = 200
+_WITNESSES = 30
 _MAX_TYPES_KNOWN = 100_000
 _MAX_TYPES, _MAX_BUFFERS = 20, 8
 _PRESENT, _SWAPPED = 1 << 63, 1 << 62
@@ -58,7 +59,7 @@ class Count:
         self._interpreter = interpreter
         self._sized = _sized(interpreter)
         self._large = _large(interpreter)
-        types = _all_types(interpreter, interpreter.variables("builtins")["object"])
+        types = _prefixes(interpreter, _all_types(interpreter))
         # Where a mapping begins there is the head of a giant object, if it holds one.
         firsts, others = _pieces(interpreter.pid)
         self._strata = [
@@ -191,9 +192,10 @@ def _large(interpreter: Interpreter) -> list[Large]:
     ]
 
 
-def _all_types(interpreter: Interpreter, root: int) -> set[int]:
+def _all_types(interpreter: Interpreter) -> set[int]:
     """Return the addresses of all types: `object` and whatever is derived from it."""
     objects, memory = interpreter.objects, interpreter.memory
+    root = interpreter.variables("builtins")["object"]
     found, queue = {root}, [root]
     while queue and len(found) < _MAX_TYPES_KNOWN:
         held = memory.word(queue.pop() + at.TYPE_SUBCLASSES)
@@ -207,6 +209,38 @@ def _all_types(interpreter: Interpreter, root: int) -> set[int]:
         queue += [one for one in derived if one not in found]
         found.update(derived)
     return found
+
+
+def _prefixes(interpreter: Interpreter, types: set[int]) -> dict[int, int]:
+    """Return how many words stand before the objects of each type.
+
+    Two are the collector's, two are for values and dict, two come from the allocator's own checks.
+    """
+    first = 2 if _is_checked(interpreter) else 0
+    found: dict[int, int] = {}
+    for kind in types:
+        try:
+            flags = interpreter.memory.word(kind + at.TYPE_FLAGS)
+        except Unreadable:
+            continue  # it has just been freed
+        collected, managed = flags & at.FLAG_COLLECTED, flags & at.FLAG_MANAGED_DICT
+        found[kind] = first + (2 if collected else 0) + (2 if managed else 0)
+    # The most common first: most blocks are known after one look at them.
+    return dict(sorted(found.items(), key=lambda one: one[1]))
+
+
+def _is_checked(interpreter: Interpreter) -> bool:
+    """Return whether the allocator checks itself (PYTHONDEVMODE): texts then begin later."""
+    votes = 0
+    for module in list(interpreter.modules)[:_WITNESSES]:
+        name = interpreter.variables(module).get("__name__", 0)
+        start = name // arena.POOL_BYTES * arena.POOL_BYTES
+        piece = interpreter.memory.fetch(start, arena.POOL_BYTES)
+        pool = arena.read_pool(piece, 0, start) if len(piece) == arena.POOL_BYTES else None
+        if pool is not None:
+            place = (name - start - arena.HEADER_BYTES) % pool.block_bytes
+            votes += {0: -1, 16: 1}.get(place, 0)
+    return votes > 0
 
 
 def _pieces(pid: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:

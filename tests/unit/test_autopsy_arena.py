@@ -39,7 +39,7 @@ def pool(size: int, blocks: list[tuple[int, ...]], free: list[int] | None = None
 
 def counted(piece: bytes, address: int = BASE, noticed: int = 1000) -> arena.Tally:
     census = Census(
-        {INT, LIST, TEXT},
+        {INT: 0, TEXT: 0, LIST: 2},
         {LIST: Sized(5, 4, 64, arena.list_size)},
         [Large(TEXT, 0, at.TEXT_STATE + 4, arena.text_bytes)],
         noticed,
@@ -58,13 +58,15 @@ def test_a_pool_is_known_by_a_header_that_is_right_in_itself() -> None:
     assert read_pool(bytes(POOL_BYTES), 0, BASE) is None
 
 
-def test_objects_are_counted_with_any_prefix_and_free_ones_are_not() -> None:
+def test_objects_are_counted_where_their_type_has_them_and_free_ones_are_not() -> None:
     plain = pool(32, [(1, INT), (1, INT), (1, 0x1234)], free=[1])
-    tracked = pool(64, [(9, 9, 1, LIST, 3, BASE, 4)] * 2)
+    # A word that is a type, and stands where no object of it would have that, is just a word.
+    no_list = (1, LIST, BASE, 0, 0, 0)
+    tracked = pool(64, [(9, 9, 1, LIST, 3, BASE, 4)] * 2 + [no_list])
     tally = counted(plain + tracked)
     assert dict(tally.objects) == {INT: 1, LIST: 2}
     assert dict(tally.bytes) == {INT: 32, LIST: 128}
-    assert (tally.pools, tally.used, tally.large, tally.tables) == (2, 2 * 32 + 2 * 64, 0, 0)
+    assert (tally.pools, tally.used, tally.large, tally.tables) == (2, 2 * 32 + 3 * 64, 0, 0)
 
 
 def test_what_a_container_keeps_outside_is_added_and_long_ones_are_noted() -> None:

@@ -31,7 +31,8 @@ def databases(payload: Payload, terminated: Payload) -> Part | None:
 def _of(kind: str, server: Payload) -> Lines:
     status, reason = text(server.get("status"), "ok"), text(server.get("reason"))
     by = ", ".join(text(one) for one in listing(server.get("matched_by")))
-    how = f": {status}{f', {reason}' if reason else ''}" if status != "ok" else ""
+    told = [one for one in ("" if status == "ok" else status, reason) if one]
+    how = f": {', '.join(told)}" if told else ""
     return Lines((f"{kind} at {server['server']}{how}{f' (found by {by})' if by else ''}",))
 
 
@@ -57,6 +58,10 @@ def _postgresql(server: Payload) -> Iterator[Block]:
 def _application(backend: Payload) -> str:
     who = [text(backend.get("application"), "no name"), text(backend.get("user"))]
     who.append(text(backend.get("client")))
+    process = backend.get("client_process")
+    if isinstance(process, dict):
+        command = words(process.get("command_line"), 80) or text(process.get("name"))
+        who.append(f"process {text(process.get('pid'))}: {command}")
     return ", ".join(part for part in who if part)
 
 

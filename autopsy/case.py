@@ -108,12 +108,13 @@ class Thread:
 
     @cached_property
     def running(self) -> bool:
-        """On the CPU or in the queue for one most of the time; its share alone is the host's.
+        """On the CPU or in the queue for one most of the time, and not now and then asleep.
 
         Where the queue is not told: on the CPU in both looks.
         """
         if self.run_delay_ratio is not None:
-            return self.cpu_ratio + self.run_delay_ratio > _HOT_RATIO
+            busy = self.cpu_ratio + self.run_delay_ratio > _HOT_RATIO
+            return busy and (self.switches <= _STILL_SWITCHES or self.cpu_ratio > _HOT_RATIO)
         return self.state == self.state_after == "R" or self.cpu_ratio > _HOT_RATIO
 
     @cached_property

@@ -16,9 +16,9 @@ from autopsy.cpython.interpreter import Interpreter, open_interpreter
 from autopsy.cpython.reader import OutOfTime, Unreadable
 from autopsy.section import Payload, Skipped
 
-TIME_BOX_S = 1.0
+TIME_BOX_S = 2.0
 # Leaves time for the section to be handed over before its box closes.
-_READING_S = 0.8
+_READING_S = 1.7
 
 
 class Interior:

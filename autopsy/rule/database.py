@@ -27,6 +27,8 @@ _POOL_CHECKOUTS = (
 _LOCK_COMMANDS = ("set", "setnx", "eval", "evalsha")
 # In the source of a call: a blocking command that does not block for ever.
 _GIVES_UP = re.compile(r"\b(?:timeout|block)\s*=\s*[1-9]")
+# Commands and methods that wait for an item or a message.
+_FOR_AN_ITEM = re.compile(r"\.(?:b[lrz]\w*pop\w*|b[lr]\w*move\w*|xread\w*|listen|get_message)\(")
 _QUERY_CHARS = 160
 _MANY = 4
 
@@ -150,8 +152,13 @@ def _redis(case: Case) -> Iterator[Diagnosis]:
         ):
             note = "movement: it asks again and again, with commands that take a lock"
             yield hit(Code.BLOCKED_DISTRIBUTED_LOCK, 0.6, note, *told, where)
-        elif any("b" in str(client.get("flags", "")) for client in clients) and _is_in(one, _REDIS):
+        elif _is_in(one, _REDIS) and not one.running and _asks_to_wait(one, clients):
             yield from _for_an_item(one, told, where)
+
+
+def _asks_to_wait(one: Thread, clients: list[Payload]) -> bool:
+    blocked = any("b" in str(client.get("flags", "")) for client in clients)
+    return blocked or any(_FOR_AN_ITEM.search(frame.source) for frame in one.frames if frame.own)
 
 
 def _for_an_item(one: Thread, told: list[str], where: str) -> Iterator[Diagnosis]:

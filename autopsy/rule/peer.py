@@ -106,13 +106,14 @@ def _at_a_local_socket(
 ) -> Iterator[Diagnosis]:
     peer = entry.get("peer_process") or {}
     children = [child for child in case.children if child["state"] != "Z"]
-    if any(child["pid"] == peer.get("pid") for child in children):
+    named = entry.get("local") or entry.get("peer")  # a server's; a pair for a child has no name
+    if not named and any(child["pid"] == peer.get("pid") for child in children):
         note = f"sockets: the other end is its child {peer['pid']} ({peer['name']})"
         yield hit(Code.BLOCKED_CHILD_PROCESS, 0.85, seen, socket, note, _children(case), where)
     elif entry.get("own_peer") is not None:
         note = f"sockets: the other end is its own descriptor {entry['own_peer']}"
-        yield hit(Code.BLOCKED_IPC, 0.6, seen, socket, note, where)
-        yield hit(Code.WAIT_NO_WAKER, 0.5, seen, socket, note, where)
+        yield hit(Code.BLOCKED_EXTERNAL, 0.6, seen, socket, note, where)
+        yield hit(Code.BLOCKED_IPC, 0.5, seen, socket, note, where)
     elif children and not peer:
         note = "children: a local socket, whose other end may be a child's"
         yield hit(Code.BLOCKED_EXTERNAL, 0.55, seen, socket, note, where)

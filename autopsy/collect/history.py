@@ -25,6 +25,7 @@ GAP_S = 2.5
 _MAX_STACKS = 120
 _NEWEST_STACKS = 30
 _MAX_RUNS = 300
+_MAX_THREADS = 100
 _MAX_SHAPES = 20
 _CUT = ("... further calls left out ...", "", 0)
 _NO_RING = "the process has no stack ring (it does not run under a supervisor)"
@@ -123,11 +124,12 @@ def as_stacks(history: History, *, is_alive: bool) -> Payload:
 
     Shapes: seconds and samples covered; `stacks`, each a list of frames, innermost first; threads
     (tid or None, ident, name, runs = [age_s of the first sample, index into `stacks` or None,
-    samples]); tasks (total_now, seen, shapes = stack and count, series = [age_s, total]) or None;
+    samples], those that are there still come first); tasks (total_now, seen, shapes = stack and count, series = [age_s, total]) or None;
     gaps ([age_s, length_s]: no sample could be taken). Ages are negative: seconds before now.
     """
     now = clock.mono()
-    threads = _runs(history.moments)
+    found = _runs(history.moments)
+    threads = {thread: found[thread] for thread in _lasting(history.moments)}
     chosen = _chosen(threads)
     first, last = history.moments[0].facts, history.moments[-1].facts
     return {
@@ -145,6 +147,7 @@ def as_stacks(history: History, *, is_alive: bool) -> Payload:
         ],
         "tasks": _tasks(history, now),
         "gaps": list(_gaps(history.moments, now if is_alive else last.mono, now)),
+        "threads_left_out": len(found) - len(threads),
         "left_out": len({span[1] for spans in threads.values() for span in spans}) - len(chosen),
     }
 
@@ -203,6 +206,7 @@ def _moments(entries: list[bytes], history: History) -> Iterator[Moment]:
     stacks: list[Stack] = []
     threads: list[Thread] = []
     current: dict[Thread, Stack] = {}
+    history.seen, history.shapes = 0, Counter()
     for body in entries:
         match body[0]:
             case stackring.CODE:
@@ -216,8 +220,10 @@ def _moments(entries: list[bytes], history: History) -> Iterator[Moment]:
             case stackring.TASKS:
                 shapes = stackring.unpack_tasks(body)
                 history.seen = shapes.seen
-                known = ((stacks[n], count) for n, count in shapes.counts if n < len(stacks))
-                history.shapes = Counter(dict(known))
+                history.shapes = Counter()
+                for stack, count in shapes.counts:
+                    if stack < len(stacks):
+                        history.shapes[stacks[stack]] += count
             case stackring.SAMPLE:
                 facts, moved, left = stackring.unpack_sample(body)
                 for thread, stack in moved:
@@ -241,6 +247,15 @@ def _runs(moments: list[Moment]) -> dict[Thread, list[tuple[float, Stack, int]]]
                 spans.append((moment.facts.mono, stack, 1))
         before = moment.stacks
     return {thread: spans[-_MAX_RUNS:] for thread, spans in found.items()}
+
+
+def _lasting(moments: list[Moment]) -> list[Thread]:
+    """Return the threads worth telling: those that are there still, then those seen most often."""
+    samples = Counter(thread for moment in moments for thread in moment.stacks)
+    there = moments[-1].stacks
+    return sorted(samples, key=lambda one: (one in there, samples[one]), reverse=True)[
+        :_MAX_THREADS
+    ]
 
 
 def _chosen(threads: dict[Thread, list[tuple[float, Stack, int]]]) -> dict[Stack, int]:

@@ -366,6 +366,18 @@ class TestHistory:
         assert [run[1] is None for run in runs].count(True) == 180
         assert runs[-1][1] == 0  # where it was last is always told
 
+    def test_of_many_short_lived_threads_the_lasting_ones_are_told(
+        self, fd: int, noted: Noted
+    ) -> None:
+        noted.sample(150, (0, 0))
+        for number in range(120):
+            noted.ring.append(stackring.pack_thread(1000 + number, 0, f"request-{number}"))
+            gone = (1 + number,) if number else ()
+            noted.sample(120 - number, (2 + number, 1), left=gone)
+        told = as_stacks(history_of(fd), is_alive=True)
+        assert (len(told["threads"]), told["threads_left_out"]) == (100, 21)
+        assert [one["name"] for one in told["threads"][:2]] == ["MainThread", "request-119"]
+
     def test_a_process_that_noted_nothing_is_skipped(self) -> None:
         with pytest.raises(Skipped):
             history_in(create_stack_ring(300))

@@ -35,6 +35,8 @@ def collector(over_bytes: int | None = None) -> Callable[[Patient], Payload]:
     over = _DEFAULT_OVER_BYTES if over_bytes is None else over_bytes
 
     def collect(patient: Patient) -> Payload:
+        if procfs.is_hidden(patient.pid):
+            raise Skipped("its memory is hidden from us: this needs CAP_SYS_PTRACE")
         resident = _resident_bytes(patient.pid)
         if resident < over:
             mib = over >> 20

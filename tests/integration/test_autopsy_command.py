@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -276,3 +277,45 @@ def test_greenlets_are_said_to_be_invisible(tmp_path: Path) -> None:
         process.kill()
     told = "greenlet is loaded: greenlets may exist, and those that do not run are not visible"
     assert told in done.stdout
+
+
+def test_the_report_as_a_page_at_once_from_the_bundle_and_printed(tmp_path: Path) -> None:
+    out, page, again = tmp_path / "a.zip", tmp_path / "a.html", tmp_path / "b.html"
+    with subprocess.Popen(
+        [sys.executable, str(PROGRAMS / "stuck_sleep.py")], stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            examined = run_autopsy(str(process.pid), "--out", str(out), "--html", str(page))
+        finally:
+            process.kill()
+    assert (examined.returncode, examined.stderr) == (0, "")
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert f"Autopsy of process {process.pid}: blocked.sleep" in page.read_text()
+    assert run_autopsy("show", str(out), "--html", str(again)).stdout == ""
+    assert again.read_text() == page.read_text()
+    assert run_autopsy("show", str(out), "--html", "-").stdout == page.read_text() + "\n"
+    refused = run_autopsy("show", str(out), "--html", str(tmp_path / "no" / "c.html"))
+    assert refused.returncode == 1
+    assert "remedy: Name a file in a directory that exists" in refused.stderr
+    assert run_autopsy("show", str(out), "--html", "x", "--json").returncode == 2
+
+
+def test_a_bundle_is_as_large_as_it_may_be(tmp_path: Path) -> None:
+    out = tmp_path / "a.zip"
+    with subprocess.Popen(
+        [sys.executable, str(PROGRAMS / "stuck_sleep.py")], stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            run_autopsy(str(process.pid), "--out", str(out), "--max-bytes", "16000")
+        finally:
+            process.kill()
+    with zipfile.ZipFile(out) as archive:
+        names = [one for one in archive.infolist() if one.filename != "manifest.json"]
+        listed = json.loads(archive.read("manifest.json"))["sections"]
+    assert sum(one.file_size for one in names) <= len(listed) * 2048 + 24000
+    assert any("since the whole was too large" in one["reason"] for one in listed)

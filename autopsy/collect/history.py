@@ -124,8 +124,9 @@ def as_stacks(history: History, *, is_alive: bool) -> Payload:
 
     Shapes: seconds and samples covered; `stacks`, each a list of frames, innermost first; threads
     (tid or None, ident, name, runs = [age_s of the first sample, index into `stacks` or None,
-    samples], those that are there still come first); tasks (total_now, seen, shapes = stack and count, series = [age_s, total]) or None;
-    gaps ([age_s, length_s]: no sample could be taken). Ages are negative: seconds before now.
+    samples]), those that are there still come first; tasks (total_now, seen, shapes = stack and
+    count, series = [age_s, total]) or None; gaps ([age_s, length_s]: no sample could be taken).
+    Ages are negative: seconds before now.
     """
     now = clock.mono()
     found = _runs(history.moments)
@@ -218,12 +219,7 @@ def _moments(entries: list[bytes], history: History) -> Iterator[Moment]:
             case stackring.THREAD:
                 threads.append(stackring.unpack_thread(body))
             case stackring.TASKS:
-                shapes = stackring.unpack_tasks(body)
-                history.seen = shapes.seen
-                history.shapes = Counter()
-                for stack, count in shapes.counts:
-                    if stack < len(stacks):
-                        history.shapes[stacks[stack]] += count
+                history.seen, history.shapes = _shapes(body, stacks)
             case stackring.SAMPLE:
                 facts, moved, left = stackring.unpack_sample(body)
                 for thread, stack in moved:
@@ -231,6 +227,15 @@ def _moments(entries: list[bytes], history: History) -> Iterator[Moment]:
                 for thread in left:
                     current.pop(threads[thread], None)
                 yield Moment(facts, dict(current))
+
+
+def _shapes(body: bytes, stacks: list[Stack]) -> tuple[int, Counter[Stack]]:
+    seen, counts = stackring.unpack_tasks(body)
+    found: Counter[Stack] = Counter()
+    for number, count in counts:
+        if number < len(stacks):
+            found[stacks[number]] += count
+    return seen, found
 
 
 def _runs(moments: list[Moment]) -> dict[Thread, list[tuple[float, Stack, int]]]:

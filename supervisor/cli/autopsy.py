@@ -24,6 +24,7 @@ from supervisor.model.states import Reason
 
 if TYPE_CHECKING:
     from autopsy.bundle import Bundle
+    from autopsy.capture import Order
     from autopsy.memfd import Kept
     from autopsy.retention import Listed
     from supervisor.store import AutopsyRecord, TaskView, WorkerRecord
@@ -168,14 +169,16 @@ def _for_its_owner(path: str, flags: int) -> int:
     callback=app_name,
     help="Hide what its secret_params say. [default: hide all longer texts of the params]",
 )
-def capture(call: Call, task_id: str, by: str | None, app: str | None) -> None:
+@click.option("--native", is_flag=True, help="With the calls of C code; it stands still longer.")
+def capture(call: Call, task_id: str, by: str | None, app: str | None, native: bool) -> None:
     """Take evidence of a running attempt on this host and let it live."""
     from supervisor.cli.living import living_worker
 
     client = call.client()
     task = client.view(full_id(call, task_id))
     worker = living_worker(client.reader, task)
-    record = _capture(call, task, worker, by or os_user(), _secrets(task, app))
+    order = _order(call, task, worker, by or os_user(), _secrets(task, app), native=native)
+    record = _capture(order, task)
     client.record_autopsy(record)
     bundle = _open(record)
     document = {"autopsy": record, "report": bundle.report}
@@ -202,41 +205,55 @@ def _secrets(task: TaskView, app: str | None) -> tuple[str, ...]:
     return tuple(in_params(params, known.options.secret_params if known else ()))
 
 
-def _capture(
-    call: Call, task: TaskView, worker: WorkerRecord, by: str, secrets: tuple[str, ...]
-) -> AutopsyRecord:
+def _order(
+    call: Call,
+    task: TaskView,
+    worker: WorkerRecord,
+    by: str,
+    secrets: tuple[str, ...],
+    *,
+    native: bool,
+) -> Order:
     from autopsy.capture import Order
+    from autopsy.collect.database.asking import Asking
+    from supervisor.worker.session import name_of
+
+    application = name_of(task.task_id, task.attempt)
+    autopsy_id = f"{task.task_id}-{task.attempt}-{SystemClock().now():%y%m%d%H%M%S%f}"
+    return Order(
+        pid=worker.pid,
+        start_ticks=worker.start_ticks,
+        out=Path(call.settings.autopsy_dir) / f"{autopsy_id}.zip",
+        budget_s=call.settings.autopsy_budget,
+        facts={"task_id": task.task_id, "attempt": task.attempt, "why": f"asked for by {by}"},
+        kept=_own_words(task, worker),
+        secrets=secrets,
+        native=native,
+        asking=Asking(True, call.settings.autopsy_databases, application),
+    )
+
+
+def _capture(order: Order, task: TaskView) -> AutopsyRecord:
     from autopsy.capture import capture as take
     from supervisor.store import AutopsyRecord
 
-    now = SystemClock().now()
-    folder = Path(call.settings.autopsy_dir)
-    autopsy_id = f"{task.task_id}-{task.attempt}-{now:%y%m%d%H%M%S%f}"
+    out = order.out or Path()
     with _refusals():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        order = Order(
-            pid=worker.pid,
-            start_ticks=worker.start_ticks,
-            out=folder / f"{autopsy_id}.zip",
-            budget_s=call.settings.autopsy_budget,
-            facts={"task_id": task.task_id, "attempt": task.attempt, "why": f"asked for by {by}"},
-            kept=_own_words(task, worker),
-            secrets=secrets,
-        )
+        out.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         taken = take(order)
     found = [asdict(one) for one in taken.heading.diagnosis]
     return AutopsyRecord(
-        autopsy_id=autopsy_id,
+        autopsy_id=out.stem,
         task_id=task.task_id,
         attempt=task.attempt,
         node_id=task.node_id or "",
-        pid=worker.pid,
-        path=str(folder / f"{autopsy_id}.zip"),
+        pid=order.pid,
+        path=str(out),
         status=taken.status,
         verdict=ASKED,
         diagnosis=found[0]["code"] if found else None,
         diagnosis_json=json.dumps(found, ensure_ascii=False),
-        created_at=now,
+        created_at=SystemClock().now(),
         bytes=taken.size_bytes,
         ms=int(taken.heading.duration_ms),
     )

@@ -34,8 +34,10 @@ def examined_by_somebody(pid: int) -> Iterator[int]:
     with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == b"held\n"
-        yield program.pid
-        program.kill()
+        try:
+            yield program.pid
+        finally:
+            program.kill()
 
 
 def stuck_pid(node: NodeUnderTest, handle: Handle) -> int:
@@ -48,17 +50,20 @@ def told(handle: Handle, reason: str) -> list[str]:
 
 
 def test_a_suspect_that_somebody_examines_is_left_to_him(start_node: Start) -> None:
-    node = start_node(APP, progress_timeout=2.0)
-    handle = node.submit("says_nothing", s=5.0)
+    node = start_node(APP, progress_timeout=2.0, timeout=200)
+    handle = node.submit("says_nothing", s=90.0)
     with examined_by_somebody(stuck_pid(node, handle)) as holder:
-        (skipped,) = eventually(lambda: node.events("autopsy.skipped"), 20)
+        # Long, since a verdict is held while the machine of the test is busy with other things.
+        (skipped,) = eventually(lambda: node.events("autopsy.skipped"), 60)
         assert f"already being examined by pid {holder} since " in skipped["why"]
         refused = node.cli("autopsy", "capture", handle.task_id)
         assert refused.returncode == 1
         said, remedy = refused.stderr.splitlines()[:2]
         assert f" is already being examined by pid {holder} since " in said
         assert remedy.startswith("remedy: Try again in ")
-    assert handle.wait(20).result_json == '"was only slow"'
+    assert handle.state() is State.RUNNING
+    handle.cancel(by="anna", reason="seen enough")
+    assert handle.wait(20).state is State.CANCELED
     assert node.reader.autopsies(handle.task_id) == []
     (note,) = told(handle, "autopsy")
     assert note.startswith("not examined: process ")
@@ -66,10 +71,10 @@ def test_a_suspect_that_somebody_examines_is_left_to_him(start_node: Start) -> N
 
 def test_the_kill_does_not_wait_for_the_examination_of_a_suspect(start_node: Start) -> None:
     """That one hangs; the evidence before the kill is whole, and in time, and remarks on it."""
-    node = start_node(APP, progress_timeout=1.0, autopsy_budget=6, cancel_grace=0.5)
-    handle = node.submit("hears_nothing", s=60.0)
+    node = start_node(APP, progress_timeout=1.0, timeout=200, autopsy_budget=6, cancel_grace=0.5)
+    handle = node.submit("hears_nothing", s=90.0)
     pid = stuck_pid(node, handle)
-    (hanging,) = eventually(lambda: node.captures_of(pid), 20, "the suspect is examined")
+    (hanging,) = eventually(lambda: node.captures_of(pid), 60, "the suspect is examined")
     os.kill(hanging, signal.SIGSTOP)
     handle.cancel(by="anna", reason="seen enough")
     view = handle.wait(20)

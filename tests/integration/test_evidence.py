@@ -63,12 +63,13 @@ def test_evidence_that_is_asked_for_tells_only_of_its_own_attempt(node: NodeUnde
         node.run("says", text=secret)
     handle = node.submit("hangs", text="mine")
     node.started(handle)
-    taken = node.cli_json("autopsy", "capture", handle.task_id)
+    taken = node.cli_json("autopsy", "capture", handle.task_id, "--native")
     assert taken["autopsy"]["verdict"] == "asked"
     report = taken["report"]
     node.app.cancel([handle.task_id], by="anna", reason="seen")
     assert not [secret for secret in SECRETS if secret in report]
     assert "mine was printed" in report
+    assert "MainThread, with native calls" in report
 
 
 def test_a_killed_attempt_says_how_far_it_came(node: NodeUnderTest, killed: Handle) -> None:

@@ -1,7 +1,7 @@
 """How the patient grows within the movement window, for when nobody has watched it before.
 
-Secret: the moments. What grows at full speed is seen in a quarter of a second, and no slow leak; a ring kept
-by the patient itself tells more and takes precedence.
+Secret: the moments. A quarter of a second, of large processes longer, shows a leak at full speed
+and no slow one; a ring kept by the patient itself tells more and takes precedence.
 """
 
 from __future__ import annotations

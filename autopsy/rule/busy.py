@@ -74,7 +74,8 @@ def _by_motion(one: Thread, seen: str, where: str) -> Iterator[Diagnosis]:
     if one.motion.steady < _MOSTLY_NATIVE or not one.motion.calls:
         # Many places of its own may well be work that gets on.
         sure = 0.85 if one.motion.functions <= _FEW else 0.7
-        yield hit(Code.BUSY_PYTHON, sure, seen, motion, where)
+        slept = one.switches > 1 and one.cpu_ratio < _TOTAL_HOT
+        yield hit(Code.BUSY_PYTHON, 0.6 if slept else sure, seen, motion, where)
     elif one.motion.steady < _ALL_NATIVE:
         native = Code.BUSY_NATIVE_GIL if any(one.owns_gil) else Code.BUSY_NATIVE
         yield hit(native, 0.5, seen, motion, gil, where)

@@ -34,7 +34,7 @@ _SOCKET_WORDS = (".recv(", ".recv_into(", ".connect(", ".sendall(", ".accept(")
 # What a side thread waits for says less than what the main thread waits for.
 _SIDE = 0.85
 # This much CPU between this many waits is work.
-_WORKS, _TURNS = 0.06, 4
+_WORKS, _TURNS, _TURNS_MANY = 0.06, 4, 40
 # What a thread does between two pieces of work says little.
 _BETWEEN = 0.4
 _RESTING = (Code.NONE_IDLE, Code.NONE_PROGRESSING)
@@ -68,6 +68,7 @@ def works(case: Case) -> Iterator[Diagnosis]:
     """Name threads that are seen at work in several places, now running, now waiting."""
     for one in case.threads:
         in_turns = one.cpu_ratio > _WORKS and one.switches > _TURNS
+        in_turns = in_turns or (one.syscall is None and one.switches > _TURNS_MANY)
         if (one.gets_on or in_turns) and not one.running:
             sure = 0.6 if one.gets_on else 0.45
             seen = f"movement: {one.cpu_ratio:.0%} CPU, {one.switches} wake-ups"

@@ -74,7 +74,7 @@ def starved(case: Case) -> Iterator[Diagnosis]:
             own = sum(other.cpu_ratio for other in case.threads if other is not one)
             yield hit(
                 Code.STARVED_HOST,
-                0.8 if waited > _STARVING and own < 1 - _STARVING else 0.35,
+                0.75 if waited > _STARVING and own < 1 - _STARVING else 0.35,
                 f"process, movement: thread {one.tid} was ready to run and waited for a CPU for "
                 f"{waited:.0%} of the time",
                 f"stacks: {one.where}",

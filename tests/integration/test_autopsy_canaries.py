@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import servers
 from harness import NodeUnderTest, eventually
 
 from supervisor.store import AutopsyRecord
@@ -165,3 +166,34 @@ def test_a_program_of_its_own_tells_no_secret(tmp_path: Path) -> None:
     child = json.loads(text(contents, "children"))["children"][0]
     assert child["command_line"][-2:] == ["--token=[redacted]", "-p[redacted]"]
     assert "CANARY" not in text(contents, "process").upper().replace("CANARY_ALONE", "")
+
+
+def test_a_program_in_a_database_tells_no_secret(
+    tmp_path: Path, postgresql: servers.PostgreSQL, redis_server: servers.Redis
+) -> None:
+    out = tmp_path / "a.zip"
+    urls = {
+        "CANARY_DATABASE_URL": postgresql.url.replace("postgres@", "postgres:c4n4ry-password@"),
+        "CANARY_REDIS_URL": redis_server.url,
+    }
+    with subprocess.Popen(
+        [sys.executable, str(PROGRAM.with_name("canary_server.py"))],
+        stdout=subprocess.PIPE,
+        env={**os.environ, **urls},
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            options = ["--out", str(out), "--database", urls["CANARY_DATABASE_URL"]]
+            told = subprocess.run(
+                [sys.executable, "-m", "autopsy", str(process.pid), *options],
+                capture_output=True,
+                check=True,
+                timeout=30,
+            )
+        finally:
+            process.kill()
+    require_no_canary("output", told.stdout + told.stderr)
+    contents = require_clean(out)
+    (server,) = json.loads(text(contents, "databases"))["postgresql"]
+    assert [one["query"] for one in server["backends"]] == ["SELECT ? FROM pg_sleep(?)"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -149,10 +148,14 @@ def _without_looking(order: Order, started_mono: float) -> list[Section]:
     found = _left_behind(order.kept)
     if order.end_statements:
         from autopsy.collect import runner  # statements of the dead matter more than the time
-        from autopsy.collect.patient import open_patient
+        from autopsy.collect.patient import gone, open_patient
 
-        with suppress(AutopsyError), open_patient(order.pid, order.start_ticks) as patient:
-            found += runner.run(patient, _ending(order), started_mono + order.budget_s / 2)
+        deadline = started_mono + order.budget_s / 2
+        try:
+            with open_patient(order.pid, order.start_ticks) as patient:
+                found += runner.run(patient, _ending(order), deadline)
+        except AutopsyError:  # it died by itself: what it has on the servers is known by name alone
+            found += runner.run(gone(order.pid), _ending(order), deadline)
     return found
 
 

@@ -101,6 +101,11 @@ def _name(pid: int) -> str:
     return (procfs.read_text(f"/proc/{pid}/comm") or "").strip()
 
 
+def gone(pid: int) -> Patient:
+    """Return a process that has ended, for those who look at what outlives it."""
+    return Patient(pid, 0, -1, clock.mono())
+
+
 @contextlib.contextmanager
 def open_patient(pid: int, start_ticks: int | None = None) -> Iterator[Patient]:
     """Pin a process for the length of a capture.

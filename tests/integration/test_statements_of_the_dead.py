@@ -275,6 +275,20 @@ def test_behind_a_pooler_the_name_of_the_attempt_leads_to_its_statement(
         assert account not in node.cli("config").stdout
 
 
+def test_a_worker_that_dies_by_itself_leaves_what_its_name_tells(
+    start_databases: Any, counter: Counter, postgresql: PostgreSQL
+) -> None:
+    node = start_databases(autopsy_databases=postgresql.url)
+    handle = waiting(node, counter, "adds_and_dies")
+    assert str(handle.wait(20).state) == "FAILED"
+    eventually(lambda: not counter.sessions(), 15, "the statement of the dead is ended")
+    eventually(lambda: node.reader.autopsies(handle.task_id), 10, "a bundle")
+    [session] = told(node, handle)
+    assert (session["ended"], session["matched_by"]) == (True, ["application name"])
+    counter.let_go()
+    assert counter.value() == 0
+
+
 def test_a_connection_that_a_survivor_has_open_too_is_left(
     postgresql: PostgreSQL, counter: Counter, tmp_path: Path
 ) -> None:

@@ -44,6 +44,13 @@ def adds_again(ctx: Any, dsn: str, counter: str) -> None:
 
 
 @app.task(**STILL)
+def adds_and_dies(ctx: Any, dsn: str, counter: str) -> None:
+    """Wait for the row until the process ends by itself."""
+    threading.Timer(1.0, os._exit, [3]).start()
+    _connected(dsn).execute(ADD, [counter])
+
+
+@app.task(**STILL)
 def holds(ctx: Any, dsn: str, counter: str) -> None:
     """Hold a row in a transaction that does nothing."""
     connection = psycopg.connect(dsn)

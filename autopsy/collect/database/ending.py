@@ -70,15 +70,18 @@ class _Session:
 def collector(asking: Asking) -> Callable[[Patient], Payload]:
     """Return the step that stops a process and ends its sessions in PostgreSQL.
 
-    Only for a process that is killed next: it stays stopped. Raises Skipped when there is nothing
-    to end. Shapes: postgresql: server, pid (None: the server could not be asked), application,
-    state, query, matched_by, ended, reason.
+    Only for a process that is killed next: it stays stopped. Of one that has ended only what has
+    the name of the attempt is found. Raises Skipped when there is nothing to end.
+    Shapes: postgresql: server, pid (None: the server could not be asked), application, state,
+    query, matched_by, ended, reason.
     """
 
     def end(patient: Patient) -> Payload:
         deadline = clock.mono() + TIME_BOX_S - _REST_S
-        mortal = family(patient.pid)[:_MAX_FAMILY]
         told = credential.given(asking.addresses)
+        if not patient.is_there():  # and its pid may be somebody else's by now
+            return _by_name(asking, told, deadline)
+        mortal = family(patient.pid)[:_MAX_FAMILY]
         patients = [one for pid in mortal for one in credential.of_patient(pid)]
         if not _connections(patient, mortal, [*told, *patients], Holders()):
             return _by_name(asking, told, deadline)

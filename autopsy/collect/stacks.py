@@ -142,7 +142,7 @@ def _noted(patient: Patient, kept: Kept, reason: str) -> list[Sample]:
                     for (_, tid, name), stack in moment.stacks.items()
                     if tid and stack
                 ),
-                f"{reason}; the process noted these stacks of itself before it was examined",
+                f"{reason}; the process noted these stacks of itself",
             ),
         )
         for moment in moments[-2:]

@@ -165,10 +165,8 @@ class TestWithoutPermission:
         assert (refused["method"], refused["threads"]) == ("none", [])
         assert {sample["method"] for sample in samples} == {"ring"}
         for sample in samples:
-            assert sample["at_ms"] < 100
-            assert sample["reason"].endswith(
-                "SYS_PTRACE; the process noted these stacks of itself before it was examined"
-            )
+            told = "SYS_PTRACE; the process noted these stacks of itself"
+            assert sample["reason"].endswith(told)
             main = next(one for one in sample["threads"] if one["tid"] == process.pid)
             stack = bundle.sections["stacks"]["stacks"][main["stack"]]
             assert "wait_for_ever" in [frame["function"] for frame in stack]

@@ -275,6 +275,12 @@ class Case:
         return [one for one in peers.get(target) or [] if "pid" in one]
 
     @property
+    def throttled(self) -> float:
+        """The share of periods in which the CPU limit of its control group was used up."""
+        cgroup = (self.sections.get("host") or {}).get("cgroup") or {}
+        return float((cgroup.get("cpu") or {}).get("throttled_ratio") or 0)
+
+    @property
     def parent(self) -> int:
         """The pid of the parent; 0 when it is not known."""
         return int((self.process.get("status") or {}).get("PPid") or 0)

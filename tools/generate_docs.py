@@ -153,7 +153,9 @@ def diagnoses_page() -> Iterator[str]:
     yield "What an autopsy can find, of a task or with `autopsy PID`. It may name several causes,"
     yield "best first, each with its evidence and how sure it is. From 60 % on, the evidence speaks"
     yield "for this cause alone; below, another may look the same from outside: see the stacks."
-    yield "Which coroutine of an event loop waits cannot be seen from outside a process at all."
+    yield "Who holds which lock and what each task of an event loop awaits is read in the memory of"
+    yield "the process, of CPython 3.11 only; greenlets are not visible. How often it is right:"
+    yield "[the score](autopsy-score.md)."
     yield from ("", "| code | what it means | what to do next |", "|---|---|---|")
     for code, meaning in MEANINGS.items():
         yield f"| `{code}` | {meaning.sentence} | {meaning.remedy} |"

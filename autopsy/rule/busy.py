@@ -44,7 +44,7 @@ def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
     leaf_fixed = bool(one.frames) and one.frames[:1] == one.frames_after[:1]
     native = _native_leaf(case, one)
     if one.motion.known and one.owns_gil:
-        yield from _by_motion(one, seen, where)
+        yield from _by_motion(case, one, seen, where)
     elif not one.frames or not one.owns_gil:
         yield hit(Code.BUSY_PYTHON, 0.3, seen, "stacks: none, so Python and native look alike")
     elif not any(one.owns_gil) and leaf_fixed and one.switches < _GIL_WAITER_SWITCHES:
@@ -66,7 +66,7 @@ def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
         yield hit(Code.BUSY_PYTHON, sure, seen, f"{where}, elsewhere or without the GIL once")
 
 
-def _by_motion(one: Thread, seen: str, where: str) -> Iterator[Diagnosis]:
+def _by_motion(case: Case, one: Thread, seen: str, where: str) -> Iterator[Diagnosis]:
     """Python steps from instruction to instruction, native code stays on one."""
     motion = f"motion: {one.motion}"
     held = "throughout" if all(one.owns_gil) else "now and then" if any(one.owns_gil) else "never"
@@ -75,7 +75,8 @@ def _by_motion(one: Thread, seen: str, where: str) -> Iterator[Diagnosis]:
         # Many places of its own may well be work that gets on.
         sure = 0.85 if one.motion.functions <= _FEW else 0.7
         slept = one.switches > 1 and one.cpu_ratio < _TOTAL_HOT
-        yield hit(Code.BUSY_PYTHON, 0.6 if slept else sure, seen, motion, where)
+        kept_off = case.throttled > 0
+        yield hit(Code.BUSY_PYTHON, 0.6 if slept or kept_off else sure, seen, motion, where)
     elif one.motion.steady < _ALL_NATIVE:
         native = Code.BUSY_NATIVE_GIL if any(one.owns_gil) else Code.BUSY_NATIVE
         yield hit(native, 0.5, seen, motion, gil, where)

@@ -13,6 +13,7 @@ from autopsy.cause import Code, Diagnosis, hit
 # Waits for a file-system server: uninterruptible as soon as anybody touches them.
 # Shares of the time in which a thread stood in the queue for a CPU.
 _STARVED, _STARVING = 0.6, 0.85
+_THROTTLED = 0.5
 _FILE_SERVER_WAITS = ("request_wait_answer", "rpc_wait", "nfs_wait", "fuse_")
 
 
@@ -67,6 +68,10 @@ def uninterruptible(case: Case) -> Iterator[Diagnosis]:
 
 def starved(case: Case) -> Iterator[Diagnosis]:
     """Name threads that are ready to run and are not given the CPU."""
+    throttled = case.throttled
+    if throttled > _THROTTLED and any(one.running for one in case.threads):
+        line = f"host: its control group was out of CPU time in {throttled:.0%} of the periods"
+        yield hit(Code.STARVED_HOST, 0.75, line)
     for one in case.threads:
         waited = one.run_delay_ratio or 0.0
         if waited > _STARVED and one.cpu_ratio < 1 - _STARVED:

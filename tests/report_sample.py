@@ -59,10 +59,10 @@ PAYLOADS: dict[str, dict[str, Any]] = {
         "status": {"State": "S (sleeping)", "VmRSS": "54321 kB", "Threads": "4"},
         "threads": [
             {
-                "tid": 4711 + n, "name": "python", "state": "S", "syscall": "futex",
-                "wchan": "futex_wait_queue",
+                "tid": 4711 + n, "name": "python", "state": "S", "syscall": syscall,
+                "wchan": "futex_wait_queue", "args": [7, 0], "waits_on": [],
             }
-            for n in range(3)
+            for n, syscall in enumerate(("futex", "futex", "recvfrom"))
         ],
     },
     "stacks": {

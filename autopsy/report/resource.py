@@ -21,6 +21,8 @@ _MAX_CONTAINERS = 10
 # A look at growth that was shorter says nothing if nothing grew.
 _SHORT_S = 10.0
 _PRESSED = 0.1
+# From here on the same ones are counted first.
+_MANY_SOCKETS, _MAX_GROUPS = 20, 20
 _NUMBERED = re.compile(r"\d+")
 _GROUP_FROM = 4
 
@@ -163,7 +165,15 @@ def sockets(payload: Payload) -> Part | None:
     head = ("fd", "state", "here", "peer", "who that is", "silent for", "unread / unsent")
     left = len(found) - len(body) + missing(payload, "sockets")
     table = Table(head, body, left, frozenset({0, 5, 6}))
-    return Part("sockets", f"Sockets ({len(found)})", (table,))
+    blocks = (_groups(payload), table) if len(found) > _MANY_SOCKETS else (table,)
+    return Part("sockets", f"Sockets ({len(found) + missing(payload, 'sockets')})", blocks)
+
+
+def _groups(payload: Payload) -> Table:
+    found = rows(payload, "groups", "count")
+    keys = ("count", "kind", "state", "peer")
+    body = tuple(tuple(text(one.get(key)) for key in keys) for one in found[:_MAX_GROUPS])
+    return Table(keys, body, len(found) - len(body), frozenset({0}))
 
 
 def _at_the_other_end(socket: Payload) -> str:

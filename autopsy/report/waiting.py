@@ -21,6 +21,8 @@ _MAX_NODES = 40
 _MAX_PIECES = 12
 _TOLD = ("lock", "condition", "queue item", "thread to end", "semaphore")
 _WAITS, _HELD, _ENDS, _BLOCKED = "waits for", "held by", "waits for the end of", "blocked by"
+_ANSWER = "waits for the answer of"
+_READS = ("read", "recvfrom", "recvmsg")
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ def waiting(payloads: Mapping[str, Payload]) -> Part | None:
     _threads(net, payloads.get("thread_locks") or {})
     _tasks(net, payloads.get("asyncio") or {})
     _files(net, payloads.get("locks") or {})
-    _backends(net, payloads.get("databases") or {})
+    _backends(net, payloads.get("databases") or {}, _readers(payloads))
     if not net.edges:
         return None
     cycle = in_cycles(list(net.edges.values()))
@@ -163,11 +165,34 @@ def _files(net: _Net, payload: Payload) -> None:
             net.edge(file, who, _HELD)
 
 
-def _backends(net: _Net, payload: Payload) -> None:
+def _readers(payloads: Mapping[str, Payload]) -> dict[str, tuple[str, str]]:
+    """Return which thread (its key and name) waits at which own address of a socket."""
+    own = {
+        text(one["fd"]): text(one["local"])
+        for one in rows(payloads.get("sockets") or {}, "sockets", "fd", "local")
+    }
+    found: dict[str, tuple[str, str]] = {}
+    for thread in rows(payloads.get("process") or {}, "threads", "tid"):
+        waits_on = listing(thread.get("waits_on"))
+        if thread.get("syscall") in _READS:
+            waits_on = listing(thread.get("args"))[:1]
+        for fd in map(text, waits_on):
+            if own.get(fd):
+                name = f"{text(thread.get('name'), 'thread')} ({text(thread['tid'])})"
+                found[own[fd]] = f"t{thread['tid']}", name
+    return found
+
+
+def _backends(net: _Net, payload: Payload, readers: Mapping[str, tuple[str, str]]) -> None:
     for server in rows(payload, "postgresql", "backends"):
         backends = {text(one["pid"]): one for one in rows(server, "backends", "pid")}
         for pid, one in backends.items():
-            for blocker in map(text, listing(one.get("blocked_by"))):
+            blockers = [text(one) for one in listing(one.get("blocked_by"))]
+            reader = readers.get(text(one.get("client"), "?"))
+            if blockers and reader is not None:
+                thread = net.node(reader[0], "thread", reader[1])
+                net.edge(thread, _backend(net, server, pid, one), _ANSWER)
+            for blocker in blockers:
                 start = _backend(net, server, pid, one)
                 end = _backend(net, server, blocker, backends.get(blocker, {}))
                 net.edge(start, end, _BLOCKED)

@@ -270,6 +270,7 @@ def test_the_graph_names_who_waits_holds_and_is_in_a_circle() -> None:
         ["file lock 08:01:77 held by process 99", "process 4711 waits for file lock 08:01:77"],
         [
             "PostgreSQL 812 (our connection, worker/task_1) blocked by PostgreSQL 809 (psql)",
+            "python (4713) waits for the answer of PostgreSQL 812 (our connection, worker/task_1)",
         ],
     ]
     assert not any(one.cycle for one in others)
@@ -288,3 +289,16 @@ def test_who_waits_for_nothing_known_is_not_drawn() -> None:
     idle = {"tid": 1, "thread": "pool-1", "for": "work item", "lock": "0x1"}
     assert waiting({"thread_locks": {"locks": [], "waits": [idle]}}) is None
     assert waiting({}) is None
+
+
+def test_many_sockets_are_counted_first() -> None:
+    rows = [{"fd": n, "kind": "tcp", "state": "CLOSE_WAIT", "peer": "h:1"} for n in range(150)]
+    groups = [{"kind": "tcp", "state": "CLOSE_WAIT", "peer": "h:1", "count": 150}]
+    payload = {"sockets": rows, "groups": groups, "left_out": 50}
+    told = render_text(HEADING, [Section("sockets", Status.OK, payload=payload)]).splitlines()
+    at = told.index("Sockets (200)")
+    assert told[at + 2 : at + 4] == [
+        "  count  kind  state       peer",
+        "    150  tcp   CLOSE_WAIT  h:1",
+    ]
+    assert "  [160 more]" in told  # 40 of the 200 are shown as text

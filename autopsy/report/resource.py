@@ -98,7 +98,7 @@ def _growth(payload: Payload) -> Iterator[Block]:
         if len(series) < 2 or (column > 1 and len({value for _, value in series}) == 1):
             continue
         first, last = series[0], series[-1]
-        if first[0] - last[0] < _SHORT_S and first[1] == last[1]:
+        if first[0] - last[0] < _SHORT_S and told(first[1]) == told(last[1]):
             continue
         over = f"over {span(first[0] - last[0])}"
         words = f"{name}: {told(first[1])} -> {told(last[1])} {over}"

@@ -48,7 +48,11 @@ def graph(picture: Graph) -> Markup:
     drawn += [
         _box(node, *places[node.key], hot=node.key in picture.cycle) for node in picture.nodes
     ]
-    total = width + (lanes * _LANE + 96 if lanes else 0) + 8
+    needed = max(
+        (places[edge.start][0] + places[edge.end][0] + _BOX_W) / 2 + 12 + 7 * len(edge.label)
+        for edge in picture.edges
+    )
+    total = max(width, needed if not lanes else 0) + (lanes * _LANE + 96 if lanes else 0) + 8
     label = f"{len(picture.nodes)} waiters, locks and holders; the same in words below"
     return _canvas(
         total, height, label, _arrows(), *drawn, class_="narrow" if total <= _NARROW else "wide"

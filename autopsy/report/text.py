@@ -15,7 +15,7 @@ from autopsy.report.view import Verdict, document, verdict
 from autopsy.section import Section
 
 _WIDTH = 110
-_COLUMN = 48
+_COLUMN = 64
 _MAX_LINES = 100
 _MAX_ROWS = 40
 _MAX_STACKS = 12
@@ -105,7 +105,10 @@ def _stack(block: Stack) -> Iterator[str]:
 
 def _table(block: Table) -> Iterator[str]:
     shown = block.rows[:_MAX_ROWS]
-    cells = [[_cell(text) for text in row] for row in (block.head, *shown)]
+    cells = [
+        [*(_cell(text, _COLUMN) for text in row[:-1]), _cell(row[-1], _WIDTH)]
+        for row in (block.head, *shown)
+    ]
     widths = [max(len(row[column]) for row in cells) for column in range(len(block.head))]
     for row in cells:
         padded = (
@@ -119,6 +122,6 @@ def _table(block: Table) -> Iterator[str]:
         yield f"  [{left} more]"
 
 
-def _cell(text: str) -> str:
+def _cell(text: str, limit: int) -> str:
     text = text.replace("\n", " ")
-    return text if len(text) <= 2 * _COLUMN else f"{text[: 2 * _COLUMN - 3]}..."
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

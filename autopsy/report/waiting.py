@@ -242,8 +242,14 @@ def _told(net: _Net, edges: Sequence[Edge], cycle: frozenset[str]) -> Iterator[s
         held = f", held by {' and '.join(holders)}" if is_lock and holders else ""
         unsaid = f" ({end.detail})" if is_lock and end.detail and not holders else ""
         mark = " (in a circle)" if {edge.start, edge.end} <= cycle else ""
-        at = f", at {start.detail}" if start.kind in ("thread", "task") and start.detail else ""
+        at = _at(start)
         yield f"{start.title} {edge.label} {end.title}{unsaid}{held}{at}{mark}"
+
+
+def _at(node: Node) -> str:
+    if node.kind not in ("thread", "task") or not node.detail:
+        return ""
+    return f", which {node.detail}" if node.detail.startswith("took it") else f", at {node.detail}"
 
 
 def _with_queues_as_one(net: _Net, cycle: frozenset[str]) -> _Net:

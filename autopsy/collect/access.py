@@ -14,6 +14,7 @@ from autopsy.collect.patient import Patient
 from autopsy.section import Payload
 
 _SYS_PTRACE = 1 << 19
+_LOWER_SCOPE = "restart the host with a lower ptrace_scope"
 _YAMA = "/proc/sys/kernel/yama/ptrace_scope"
 _UNSEEN = {
     "all": "open files, sockets, environment, memory, system calls and stacks",
@@ -30,7 +31,7 @@ def collect(patient: Patient) -> Payload:
     status = procfs.status(f"/proc/{patient.pid}/status") or {}
     own = procfs.status("/proc/self/status") or {}
     hidden = what_is_hidden(patient.pid)
-    why, allow = _reason(patient.pid, status, own) if hidden else ("", [])
+    why, allow = _reason(patient.pid, hidden, status, own) if hidden else ("", [])
     return {
         "hidden": hidden,
         "unseen": _UNSEEN.get(hidden, ""),
@@ -55,22 +56,24 @@ def what_is_hidden(pid: int) -> str:
     return ""
 
 
-def _reason(pid: int, status: dict[str, str], own: dict[str, str]) -> tuple[str, list[str]]:
+def _reason(
+    pid: int, hidden: str, status: dict[str, str], own: dict[str, str]
+) -> tuple[str, list[str]]:
     """Say which of the kernel's rules forbids it; they are asked in the kernel's order."""
     may_all = bool(int(own.get("CapEff", "0"), 16) & _SYS_PTRACE)
     scope = (procfs.read_text(_YAMA) or "").strip()
     if may_all:
         return _despite_capability(scope)
-    as_root = _as_root()
-    if _user(status) != os.geteuid():
-        user = _named(_user(status))
-        return f"it runs as {user}, this as {_named(os.geteuid())}", [f"run it as {user}", *as_root]
+    as_root = _as_root(pid)
+    if (user := _user(status)) != os.geteuid():
+        as_user = [f"run it as {_named(user)}"] if user else []
+        return f"it runs as {_named(user)}, this as {_named(os.geteuid())}", [*as_user, *as_root]
     if int(status.get("CapPrm", "0"), 16) & ~int(own.get("CapPrm", "0"), 16):
         return "it has capabilities that this has not", as_root
     if _is_undumpable(pid, status):
         why = "it does not let itself be read (PR_SET_DUMPABLE, as after a change of user)"
         return why, as_root
-    if scope in ("1", "2", "3"):
+    if scope in ("1", "2", "3") and hidden == "memory":  # it does not ask about the rest
         return f"kernel.yama.ptrace_scope is {scope}", _yama_remedies(scope, as_root)
     why = "it does not let itself be read (PR_SET_DUMPABLE), or a security module or seccomp does"
     return why, as_root
@@ -78,21 +81,24 @@ def _reason(pid: int, status: dict[str, str], own: dict[str, str]) -> tuple[str,
 
 def _despite_capability(scope: str) -> tuple[str, list[str]]:
     if scope == "3":
-        return "kernel.yama.ptrace_scope is 3", ["restart the host with a lower ptrace_scope"]
+        return "kernel.yama.ptrace_scope is 3", [_LOWER_SCOPE]
     why = "a security module, seccomp, or a user namespace further out forbids it"
     return why, ["run it on the host, outside of the container"]
 
 
-def _as_root() -> list[str]:
+def _as_root(pid: int) -> list[str]:
     if os.geteuid() == 0:
         return ["give it CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE)"]
-    return ["run it as root (sudo autopsy PID); in a container also --cap-add SYS_PTRACE"]
+    sudo = f"sudo $(command -v autopsy) {pid}"  # sudo does not look where a venv keeps commands
+    return [f"run it as root ({sudo}); in a container also --cap-add SYS_PTRACE"]
 
 
 def _yama_remedies(scope: str, as_root: list[str]) -> list[str]:
-    if scope != "1":
+    if scope == "3":
+        return [_LOWER_SCOPE]
+    if scope == "2":
         return as_root
-    return [*as_root, "or allow it for all: sysctl kernel.yama.ptrace_scope=0"]
+    return [*as_root, "allow it for all: sysctl kernel.yama.ptrace_scope=0"]
 
 
 def _is_undumpable(pid: int, status: dict[str, str]) -> bool:

@@ -42,7 +42,7 @@ or so, in which a process that is on the CPU stands still for some milliseconds.
 Permission: the process must be yours, or you root; in a container that needs --cap-add SYS_PTRACE.
 Without it the report says what it could not see, and what would allow it.
 Exit codes: 0 done; 1 refused (no such process, somebody examines it now, unreadable bundle, not
-done within the budget); 2 wrong usage.
+done within the budget); 2 wrong usage; 130 interrupted.
 """
 
 

@@ -166,7 +166,7 @@ def _for_an_item(one: Thread, told: list[str], where: str) -> Iterator[Diagnosis
     gives_up = any(_GIVES_UP.search(frame.source) for frame in one.frames)
     if gives_up:
         note = "stacks: the command gives up after a time, and is given again"
-        yield hit(Code.NONE_IDLE, 0.65, *told, note, where)
+        yield hit(Code.NONE_IDLE, 0.77, *told, note, where)
     yield hit(Code.BLOCKED_EXTERNAL, 0.5 if gives_up else 0.78, *told, where)
 
 

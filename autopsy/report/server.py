@@ -90,7 +90,11 @@ def _redis(server: Payload) -> Iterator[Block]:
     locks = rows(server, "locks", "key")
     if locks:
         held = tuple(
-            (text(one["key"]), text(one.get("value")), span(one.get("ttl_s")))
+            (
+                text(one["key"]),
+                text(one.get("value")),
+                "never" if one.get("ttl_s") is None else span(one["ttl_s"]),
+            )
             for one in locks[:_MAX_ROWS]
         )
         yield Table(("lock", "held by", "ends in"), held, len(locks) - len(held))

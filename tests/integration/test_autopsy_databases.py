@@ -416,6 +416,21 @@ class TestRedis:
         [local] = databases(process)["local_servers"]
         assert (local["pid"], local["name"]) == (redis_server.pid, "redis")
 
+    def test_locks_that_it_may_be_after_are_told_with_owner_and_end(
+        self, patient: Start, redis_server: Redis
+    ) -> None:
+        source = (
+            "import redis, sys\none = redis.Redis.from_url(sys.argv[1])\n"
+            "one.set('report-lock', 'worker 7'); one.set('LOCK:mail', 'x', px=100_000)\n"
+            "one.hset('lock-table', 'a', 1); one.set('other', 'y')\n"
+            "lock = one.lock('report-lock'); print('waits', flush=True); lock.acquire()\n"
+        )
+        process = patient(source, redis_server.url.replace("/0", "/5"))
+        [server] = databases(process)["redis"]
+        locks = {one["key"]: (one["value"], one["ttl_s"]) for one in server["locks"]}
+        assert locks.pop("LOCK:mail")[1] == pytest.approx(100, abs=10)
+        assert locks == {"report-lock": ("worker 7", None), "lock-table": ("", None)}
+
     def test_a_password_is_taken_from_the_environment(self, patient: Start) -> None:
         own = start_redis("--requirepass", PASSWORD)
         try:

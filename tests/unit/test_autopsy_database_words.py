@@ -147,6 +147,19 @@ def test_ways_into_a_server_best_first() -> None:
     ]
 
 
+def test_variables_that_belong_together() -> None:
+    environment = {
+        "APP_DB_HOST": "db", "APP_DB_PORT": "6000", "APP_DB_USER": "clerk", "APP_DB_NAME": "app",
+        "APP_DB_PASSWORD": "1", "REDIS_HOST": "cache", "REDIS_PASSWORD": "2",
+        "SMTP_HOST": "mail", "SMTP_USER": "m", "SMTP_PASSWORD": "3", "DB_PASSWORD": "4",
+        "DB_USER": "nowhere",
+    }  # fmt: skip
+    assert [parts(one) for one in credential._of_families(environment)] == [
+        (POSTGRESQL, "db", 6000, "clerk", "1", "app"),
+        (REDIS, "cache", 0, "", "2", ""),
+    ]
+
+
 def test_no_way_is_guessed_into_a_server_elsewhere() -> None:
     assert ways(postgresql_at("192.0.2.7"), "postgresql://boss:1@192.0.2.8") == [
         (POSTGRESQL, "", 0, "", "", "")

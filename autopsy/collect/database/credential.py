@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ from autopsy.collect import procfs
 from autopsy.collect.database.address import (
     PORTS,
     POSTGRESQL,
+    REDIS,
     Access,
     found_in,
     is_literal,
@@ -28,6 +29,11 @@ _ENVIRONMENT_LIMIT = 1 << 18
 # Each refused attempt is a line in the server's log.
 _MAX_TRIES = 4
 _SUPERUSER = _MAINTENANCE = "postgres"
+# A password of something else must not match.
+_OF_REDIS = ("REDIS", "VALKEY", "CACHE")
+_FAMILY = re.compile(
+    r"((?:\w+_)?(DB|DATABASE|POSTGRES|POSTGRESQL|PG|SQL|REDIS|VALKEY|CACHE)_)(?:PASSWORD|PASS|PW)\Z"
+)
 _TITLE = re.compile(r"postgres: (?:[^:]*: )?(\S+) (\S+) (?:\S+\(\d+\)|\[local\])")
 
 
@@ -43,7 +49,33 @@ def of_patient(pid: int) -> list[Access]:
     for argument in procfs.command_line(pid):
         found += found_in(argument) or found_in(argument.partition("=")[2])
     variables = of_variables(environment)
-    return found if variables is None else [*found, variables]
+    return [*found, *([] if variables is None else [variables]), *_of_families(environment)]
+
+
+def _of_families(environment: Mapping[str, str]) -> list[Access]:
+    """Return what variables say together: DB_HOST, DB_USER, DB_PASSWORD and the like."""
+    found = []
+    for name, password in environment.items():
+        family = _FAMILY.match(name)
+        if family is None:
+            continue
+
+        def of(*ends: str, prefix: str = family[1]) -> str:
+            return next((v for end in ends if (v := environment.get(prefix + end))), "")
+
+        host, port = of("HOST", "HOSTNAME", "SERVER"), of("PORT")
+        if host and password:
+            found.append(
+                Access(
+                    REDIS if family[2] in _OF_REDIS else POSTGRESQL,
+                    host,
+                    int(port) if port.isdecimal() else 0,
+                    of("USER", "USERNAME"),
+                    password,
+                    of("DB", "DATABASE", "DBNAME", "NAME"),
+                )
+            )
+    return found
 
 
 def ways_into(server: Server, told: Sequence[Access], patients: Sequence[Access]) -> list[Access]:

@@ -13,8 +13,8 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,14 +95,21 @@ def write_bundle(
     report: str,
     page: str = "",
     max_bytes: int = MAX_BYTES,
+    *,
+    is_clean: bool = False,
 ) -> int:
     """Write a bundle in one step and return its size in bytes.
 
     `page` is the report as HTML, made of sections that are redacted already: in markup a secret
-    may no longer look like one. Contents of more than `max_bytes` are cut, the least worth first.
-    Raises BundleNotWritten; what was written so far stays as `<path>.partial`.
+    may no longer look like one. `is_clean`: everything is. Contents of more than `max_bytes` are
+    cut, the least worth first. Raises BundleNotWritten; what was written so far stays as
+    `<path>.partial`.
     """
-    files = {_REPORT: redact.text(report), **({_PAGE: page} if page else {})}
+    if not is_clean:
+        report = redact.text(report)
+        sections = [cleaned(section, redact.tree, redact.text) for section in sections]
+        heading = _with_diagnosis({**redact.tree(asdict(heading))})
+    files = {_REPORT: report, **({_PAGE: page} if page else {})}
     texts = {name: text.encode("utf-8", "replace") for name, text in files.items()}
     left = max_bytes - sum(map(len, texts.values()))
     pieces = _fitted([_piece(section, SECTION_CAP_BYTES) for section in sections], left)
@@ -150,14 +157,18 @@ def read_bundle(path: Path) -> Bundle:
         raise _unreadable(path, f"its contents are not those of a bundle ({exc})") from exc
 
 
+def cleaned(section: Section, tree: Callable[[Any], Any], text: Callable[[str], str]) -> Section:
+    """Return a section whose payload and reason went through these removers of secrets."""
+    return replace(section, reason=text(section.reason), payload=tree(section.payload))
+
+
 def encode(payload: Payload, cap_bytes: int = SECTION_CAP_BYTES) -> tuple[bytes, bool]:
-    """Return a payload as redacted JSON within the cap, and whether it had to be cut."""
-    redacted = redact.tree(payload)
-    encoded = _as_json(redacted)
+    """Return a payload as JSON within the cap, and whether it had to be cut."""
+    encoded = _as_json(payload)
     if len(encoded) <= cap_bytes:
         return encoded, False
     for items, characters in _CUT_ROUNDS:
-        encoded = _as_json(_cut(redacted, items, characters))
+        encoded = _as_json(_cut(payload, items, characters))
         if len(encoded) <= cap_bytes:
             return encoded, True
     return _as_json({"cut": "left out: larger than the cap in every form"}), True
@@ -175,7 +186,7 @@ class _Piece:
 
 def _piece(section: Section, cap_bytes: int) -> _Piece:
     encoded, cut = encode(section.payload, cap_bytes)
-    reason = redact.text(section.reason)
+    reason = section.reason
     if cut and cap_bytes < SECTION_CAP_BYTES:
         note = f"cut to {cap_bytes >> 10} KiB, since the whole was too large"
         reason = f"{reason}; {note}" if reason else note
@@ -216,7 +227,7 @@ def _write_zip(
             "redaction": redact.VERSION,
             "rules": RULES_VERSION,
             "section_cap_bytes": SECTION_CAP_BYTES,
-            **redact.tree(asdict(heading)),
+            **asdict(heading),
             "sections": [asdict(_listed(one)) for one in pieces],
             "files": {
                 name: {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
@@ -271,12 +282,15 @@ def _entry(listed: dict[str, Any]) -> SectionEntry:
 def _heading(manifest: dict[str, Any]) -> Heading:
     names = [name for name in Heading.__dataclass_fields__ if name != "is_python"]
     kept = {name: manifest[name] for name in names}
-    kept["is_python"] = manifest.get("is_python")
-    kept["diagnosis"] = tuple(
+    return _with_diagnosis({**kept, "is_python": manifest.get("is_python")})
+
+
+def _with_diagnosis(kept: dict[str, Any]) -> Heading:
+    found = tuple(
         Diagnosis(one["code"], one["confidence"], tuple(one["evidence"]))
-        for one in manifest["diagnosis"]
+        for one in kept["diagnosis"]
     )
-    return Heading(**kept)
+    return Heading(**{**kept, "diagnosis": found})
 
 
 def _unreadable(path: Path, why: str) -> BundleUnreadable:

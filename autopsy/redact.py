@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -164,9 +164,12 @@ def name_words(name: str) -> list[str]:
     return [word for word in re.split(r"[^A-Za-z0-9]+", parts.lower()) if word]
 
 
-def tree(value: Any) -> Any:
-    """Return JSON data with every secret-looking entry and string redacted; keys stay."""
-    return _redacted(value, {})
+def tree(value: Any, clean: Callable[[str], str] = text) -> Any:
+    """Return JSON data with every secret-looking entry and string redacted; keys stay.
+
+    `clean` is what is done to each string, once for each different one.
+    """
+    return _Cleaning(clean).of(value)
 
 
 def arguments(argv: Sequence[str]) -> list[str]:
@@ -222,19 +225,38 @@ def _without_last_key_lines(value: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _redacted(value: Any, seen: dict[str, str]) -> Any:
-    if isinstance(value, str):
-        if value not in seen:
-            seen[value] = text(value)
-        return seen[value]
-    if isinstance(value, dict):
-        return {
-            key: _hidden(entry) if looks_secret(str(key)) else _redacted(entry, seen)
-            for key, entry in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        return [_redacted(entry, seen) for entry in value]
-    return value
+class _Cleaning:
+    """One walk through JSON data, which says the same things a thousand times."""
+
+    def __init__(self, clean: Callable[[str], str]) -> None:
+        self._clean = clean
+        self._texts: dict[str, str] = {}
+        self._names: dict[str, bool] = {}
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, dict):
+            return {
+                key: _hidden(entry) if self._is_secret(key) else self.of(entry)
+                for key, entry in value.items()
+            }
+        if isinstance(value, (list, tuple)):
+            return [self.of(entry) for entry in value]
+        return value
+
+    def _text(self, value: str) -> str:
+        found = self._texts.get(value)
+        if found is None:
+            found = self._texts[value] = self._clean(value)
+        return found
+
+    def _is_secret(self, key: Any) -> bool:
+        name = str(key)
+        found = self._names.get(name)
+        if found is None:
+            found = self._names[name] = looks_secret(name)
+        return found
 
 
 def _hidden(value: Any) -> Any:

@@ -63,16 +63,23 @@ class Secrets:
 
     def tree(self, value: Any) -> Any:
         """Return JSON data without these values, keys included, and redacted by name and shape."""
-        known = self._known_removed(value) if self._pattern or self._pieces else value
-        return redact.tree(known)
+        if self._pattern is None and not self._pieces:
+            return redact.tree(value)
+        keys: dict[str, str] = {}
+        return self._without_keys(redact.tree(value, self.text), keys)
 
-    def _known_removed(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._removed(value)
+    def _without_keys(self, value: Any, keys: dict[str, str]) -> Any:
+        """Remove what is known from keys and numbers; strings are clean already."""
         if isinstance(value, dict):
-            return {self._whole(str(key)): self._known_removed(one) for key, one in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self._known_removed(one) for one in value]
+            cleaned = {}
+            for key, one in value.items():
+                name = str(key)
+                if name not in keys:
+                    keys[name] = self._removed(name)
+                cleaned[keys[name]] = self._without_keys(one, keys)
+            return cleaned
+        if isinstance(value, list):
+            return [self._without_keys(one, keys) for one in value]
         is_number = isinstance(value, int) and not isinstance(value, bool)
         return redact.MARK if is_number and self._is_known(value) else value
 

@@ -50,13 +50,18 @@ def stacks(payload: Payload, process: Payload) -> Part | None:
     table = listing(payload.get("stacks"))
     python = [one for one in samples if "native" not in text(one.get("method"))][:2]
     last = python[-1] if python else samples[0]
-    before = _by_thread(python[0], table) if len(python) == 2 else {}
-    groups: dict[str, tuple[list[Payload], tuple[Step, ...]]] = {}
-    kernel = {text(one["tid"]): text(one.get("name")) for one in rows(process, "threads", "tid")}
+    before = _by_thread(python[0]) if len(python) == 2 else {}
+    groups: dict[tuple[str, str], tuple[list[Payload], tuple[Step, ...]]] = {}
+    kernel = {_tid(one): text(one.get("name")) for one in rows(process, "threads", "tid")}
     for thread in rows(last, "threads", "tid"):
+        earlier = before.get(_tid(thread))
+        # Two thousand threads have a few stacks: each pair of them is compared once.
+        pair = text(thread.get("stack")), text(earlier and earlier.get("stack"))
+        if pair not in groups:
+            was = None if earlier is None else _stack_of(earlier, table)
+            groups[pair] = ([], _compared(_stack_of(thread, table), was))
         name = text(thread.get("name")) or kernel.get(_tid(thread), "")
-        steps = _compared(_stack_of(thread, table), before.get(text(thread["tid"])))
-        groups.setdefault(repr(steps), ([], steps))[0].append({**thread, "name": name})
+        groups[pair][0].append({**thread, "name": name})
     main = next(iter(kernel), "")
     ordered = sorted(
         groups.values(),
@@ -122,8 +127,8 @@ def _stack_of(thread: Payload, table: Sequence[object]) -> list[Payload]:
     return [one for one in map(mapping, listing(table[index])) if "function" in one]
 
 
-def _by_thread(sample: Payload, table: Sequence[object]) -> dict[str, list[Payload]]:
-    return {text(one["tid"]): _stack_of(one, table) for one in rows(sample, "threads", "tid")}
+def _by_thread(sample: Payload) -> dict[str, Payload]:
+    return {_tid(one): one for one in rows(sample, "threads", "tid")}
 
 
 def _tid(thread: Payload) -> str:

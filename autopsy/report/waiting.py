@@ -63,7 +63,18 @@ def in_cycles(edges: Sequence[Edge]) -> frozenset[str]:
     after: dict[str, list[str]] = defaultdict(list)
     for edge in edges:
         after[edge.start].append(edge.end)
-    return frozenset(key for key in list(after) if key in _reached(after, key))
+    candidates = _between(edges)
+    return frozenset(key for key in candidates if key in _reached(after, key))
+
+
+def _between(edges: Sequence[Edge]) -> frozenset[str]:
+    """Return the keys that are left when those at which a walk begins or ends are taken away."""
+    while True:
+        kept = {edge.start for edge in edges} & {edge.end for edge in edges}
+        left = [edge for edge in edges if edge.start in kept and edge.end in kept]
+        if len(left) == len(edges):
+            return frozenset(kept)
+        edges = left
 
 
 def _reached(after: Mapping[str, Sequence[str]], start: str) -> set[str]:
@@ -263,10 +274,9 @@ def _with_queues_as_one(net: _Net, cycle: frozenset[str]) -> _Net:
     for end, queue in queues.items():
         if len(queue) <= _QUEUE_SHOWN:
             continue
-        first = net.nodes[queue[0]]
-        for key in queue:
-            drawn.nodes.pop(key, None)
-            drawn.edges = {pair: one for pair, one in drawn.edges.items() if pair[0] != key}
+        first, gone = net.nodes[queue[0]], frozenset(queue)
+        drawn.nodes = {key: one for key, one in drawn.nodes.items() if key not in gone}
+        drawn.edges = {pair: one for pair, one in drawn.edges.items() if pair[0] not in gone}
         kinds = {"process": "processes"}.get(first.kind, f"{first.kind}s")
         many = drawn.node(f"q{end}", first.kind, f"{len(queue)} {kinds}", first.detail)
         label = net.edges[(queue[0], end)].label

@@ -80,6 +80,12 @@ def status(path: str) -> dict[str, str] | None:
     return dict(re.findall(r"^(\w+):[ \t]*(.*)$", text, re.MULTILINE))
 
 
+def tracer(pid: int) -> int:
+    """Return the pid of the program that traces it (strace, a debugger); 0 if none does."""
+    found = (status(f"/proc/{pid}/status") or {}).get("TracerPid", "0")
+    return int(found) if found.isdigit() else 0
+
+
 def thread_ids(pid: int) -> list[int]:
     """Return the ids of all threads, lowest first; empty when the process is gone."""
     try:

@@ -154,7 +154,9 @@ def _may_block(patient: Patient, states: dict[int, str]) -> bool:
 
 
 def _may_stop(patient: Patient, states: dict[int, str]) -> bool:
-    return not _is_still(patient, states) and not any(
+    if _is_still(patient, states) or procfs.tracer(patient.pid):
+        return False  # only one program can stop it
+    return not any(
         (procfs.read_text(f"/proc/{patient.pid}/task/{tid}/wchan") or "").startswith(
             _FILE_SERVER_WAITS
         )

@@ -221,6 +221,36 @@ def test_a_pid_that_changes_hands() -> None:
     assert f"pid {pid} started at tick {ticks}, not {ticks - 1}" in done.stderr
 
 
+TRACER = """
+import ctypes, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+PTRACE_SEIZE = 0x4206
+print(libc.ptrace(PTRACE_SEIZE, int(sys.argv[1]), 0, 0), flush=True)
+time.sleep(600)
+"""
+
+
+def test_one_that_somebody_traces_is_read_beside_him(tmp_path: Path) -> None:
+    """Only one program can stop a process; strace or a debugger was first."""
+    counter, out = tmp_path / "counter", tmp_path / "a.zip"
+    counter.write_bytes(bytes(8))
+    with (
+        troubled("busy", str(counter)) as pid,
+        subprocess.Popen([sys.executable, "-c", TRACER, str(pid)], stdout=subprocess.PIPE) as first,
+    ):
+        try:
+            assert first.stdout is not None
+            assert first.stdout.readline() == b"0\n"
+            told = answer(pid, "--out", str(out))
+            assert goes_on(counter)
+        finally:
+            first.kill()
+    assert best(told).startswith("busy.")
+    samples = json.loads(report_of(out))["sections"]["stacks"]["samples"]
+    assert {one["method"] for one in samples if one["threads"]} == {"py-spy --nonblocking"}
+    assert "permission" not in " ".join(one["reason"] for one in samples)
+
+
 # -- processes that we may not see, or that are none
 
 
@@ -327,6 +357,21 @@ def test_an_autopsy_that_is_killed_in_its_middle_leaves_the_process_running(tmp_
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
         assert best(answer(pid)).startswith("busy.")
+
+
+def test_a_py_spy_that_is_killed_in_its_middle_leaves_the_process_running(tmp_path: Path) -> None:
+    counter, script = tmp_path / "counter", tmp_path / "py-spy"
+    counter.write_bytes(bytes(8))
+    real = Path(sys.executable).parent / "py-spy"
+    with troubled("busy", str(counter)) as pid:
+        for number in range(10):
+            script.write_text(
+                f'#!/bin/sh\n{real} "$@" & sleep 0.00{number}; kill -9 $!; wait; exit 1\n'
+            )
+            script.chmod(0o700)
+            told = answer(pid, "--py-spy", str(script))
+            assert best(told).startswith("busy."), number
+            assert goes_on(counter), f"stopped by dump {number}: {states(pid)}"
 
 
 def goes_on(counter: Path, patience_s: float = 5.0) -> bool:

@@ -99,10 +99,10 @@ class Redis(Server):
         return str(self.directory / "redis.sock")
 
 
-def start_postgresql(*options: str, password: str = "") -> PostgreSQL:
+def start_postgresql(*options: str, password: str = "", local: str = "trust") -> PostgreSQL:
     """Start a PostgreSQL; `options` are `name=value` of postgresql.conf.
 
-    With a password, the superuser needs it over TCP (not over the unix-domain socket).
+    With a password, the superuser needs it over TCP; `local` is how the unix-domain socket lets in.
     Raises ServerMissing.
     """
     program = _postgresql_program("postgres")
@@ -111,7 +111,7 @@ def start_postgresql(*options: str, password: str = "") -> PostgreSQL:
     if user is not None:
         os.chown(directory, user.pw_uid, user.pw_gid)
     data, port = directory / "data", _free_port()
-    _initialize(directory, data, user, password)
+    _initialize(directory, data, user, password, local)
     settings = [
         "listen_addresses=127.0.0.1",
         f"unix_socket_directories={directory}",
@@ -169,11 +169,13 @@ def proxy(port: int) -> Iterator[int]:
         line.close()
 
 
-def _initialize(directory: Path, data: Path, user: pwd.struct_passwd | None, password: str) -> None:
+def _initialize(
+    directory: Path, data: Path, user: pwd.struct_passwd | None, password: str, local: str
+) -> None:
     command = [
         *_as_user(user),
         *(_postgresql_program("initdb"), "-D", str(data), "-U", "postgres", "--no-sync"),
-        *("--encoding=UTF8", "--locale=C", "--auth-local=trust"),
+        *("--encoding=UTF8", "--locale=C", f"--auth-local={local}"),
         f"--auth-host={'scram-sha-256' if password else 'trust'}",
     ]
     if password:

@@ -369,6 +369,25 @@ def test_a_server_that_is_stopped_costs_no_more_than_the_time_box(
         own.stop()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may ask as somebody else")
+def test_root_is_let_in_as_the_user_that_the_kernel_names(patient: Start) -> None:
+    """As Debian sets PostgreSQL up: `peer` on the unix-domain socket."""
+    own = start_postgresql(password=PASSWORD, local="peer")
+    try:
+        source = (
+            "import os, pwd, psycopg, sys\nuser = pwd.getpwnam('postgres')\n"
+            "os.setgid(user.pw_gid); os.setuid(user.pw_uid)\n"
+            "one = psycopg.connect(sys.argv[1]); print('connected', flush=True)\n"
+            "one.execute('select pg_sleep(1000)')\n"
+        )
+        process = patient(source, own.local_dsn)
+        [backend] = when_waiting(process, "Timeout")["backends"]
+        assert (backend["user"], backend["ours"]) == ("postgres", True)
+        assert os.geteuid() == 0
+    finally:
+        own.stop()
+
+
 def test_a_server_that_is_gone_is_unreachable(patient: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from autopsy.collect.database.address import Access, is_literal
 from autopsy.collect.database.credential import located
+from autopsy.collect.database.identity import thread_as
 from autopsy.collect.database.server import Line, Server
 from autopsy.collect.database.statement import without_literals
 from autopsy.section import Payload
@@ -165,7 +166,9 @@ def _opened(server: Server, ways: Sequence[Access]) -> psycopg.Connection[tuple[
     first: NotAnswered | None = None
     for way in ways:
         try:
-            return psycopg.connect(**_parameters(located(way, server), server))
+            # Over a unix socket the server may let in whom the kernel names: a user of this system.
+            with thread_as(way.user) if server.path and not way.password else nullcontext():
+                return psycopg.connect(**_parameters(located(way, server), server))
         except psycopg.Error as exc:
             text = in_a_line(exc)
             if not _NOT_LET_IN.search(text):

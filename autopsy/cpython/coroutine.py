@@ -39,7 +39,9 @@ def follow(interpreter: Interpreter, coroutine: int) -> Chain:
     objects, memory = interpreter.objects, interpreter.memory
     calls: list[Frame] = []
     one = coroutine
-    while one and len(calls) < MAX_AWAITED:
+    for _ in range(MAX_AWAITED):
+        if not one:
+            break
         name = objects.type_of(one).name
         if name in _WRAPPERS:
             one = memory.word(one + at.WRAPPED)

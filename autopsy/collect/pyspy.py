@@ -101,6 +101,11 @@ class Dumper:
             _resume_if_stopped(patient)
         return Dumped(reason=reason)
 
+    @property
+    def closed(self) -> bool:
+        """Whether no dump is made any more."""
+        return bool(self._closed)
+
     def version(self) -> str:
         """Return the installed version of the default py-spy; `unknown` for any other."""
         libraries = Path(self.path).parent.parent / "lib"

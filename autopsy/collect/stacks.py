@@ -84,7 +84,7 @@ def collector(dumper: Dumper, kept: Kept) -> Callable[[Patient], Payload]:
     return collect
 
 
-def sample(patient: Patient, dumper: Dumper, kept: Kept) -> Sample:
+def sample(patient: Patient, dumper: Dumper, kept: Kept | None) -> Sample:
     """Take the stacks once, by the first method that gives any."""
     states = patient.thread_states()
     living = [tid for tid, state in states.items() if state not in DEAD_STATES]
@@ -101,13 +101,18 @@ def sample(patient: Patient, dumper: Dumper, kept: Kept) -> Sample:
     dumped = dumper.dump(patient, tid, NONBLOCKING_LIMIT_S, "--nonblocking")
     if dumped.threads:
         return Sample(at_ms, "py-spy --nonblocking", dumped)
-    return _without_py_spy(patient, states, kept, at_ms, [*reasons, dumped.reason])
+    reasons.append(dumped.reason)
+    if dumper.closed:  # somebody else touches it now: read only
+        kept = None
+    return _without_py_spy(patient, states, kept, at_ms, reasons)
 
 
 def _without_py_spy(
-    patient: Patient, states: dict[int, str], kept: Kept, at_ms: float, reasons: list[str]
+    patient: Patient, states: dict[int, str], kept: Kept | None, at_ms: float, reasons: list[str]
 ) -> Sample:
     def asked() -> Dumped:
+        if kept is None:
+            return Dumped(reason="no signal is sent any more")
         if _is_still(patient, states):
             return Dumped(reason="a stopped process answers no signal")
         return faultdump.dump(patient, kept.dump, clock.mono() + NONBLOCKING_LIMIT_S)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from autopsy.section import Payload
+from autopsy.shape import fitted
 from autopsy.source import is_own
 
 _DEAD = "ZX"
@@ -177,9 +178,9 @@ class Case:
     """The sections of one capture, joined."""
 
     def __init__(self, sections: Mapping[str, Payload]) -> None:
-        self.sections = sections
-        self.process = sections.get("process") or {}
-        self.movement = sections.get("movement") or {}
+        self.sections = fitted(sections)
+        self.process = self.sections.get("process") or {}
+        self.movement = self.sections.get("movement") or {}
 
     def listed(self, section: str, key: str) -> list[Payload]:
         """Return a list of entries of a section; empty when the section has none."""

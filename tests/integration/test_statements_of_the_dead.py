@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 from harness import NodeUnderTest, Start, eventually
-from servers import PostgreSQL, proxy
+from servers import PostgreSQL, proxy, start_postgresql
 
 from autopsy.capture import Order, capture
 from supervisor.client import Handle
@@ -287,6 +287,27 @@ def test_a_worker_that_dies_by_itself_leaves_what_its_name_tells(
     assert (session["ended"], session["matched_by"]) == (True, ["application name"])
     counter.let_go()
     assert counter.value() == 0
+
+
+def test_a_server_that_hangs_holds_up_no_kill(start_databases: Any) -> None:
+    own = start_postgresql()
+    counter = Counter(own)
+    try:
+        node = start_databases()
+        handle = waiting(node, counter)
+        os.kill(own.pid, signal.SIGSTOP)  # nobody new is let in
+        kill(node, handle)
+        [session] = told(node, handle)
+        assert (session["pid"], session["ended"]) == (None, False)
+        assert session["reason"].startswith("no answer within 1.")
+        [event] = node.events("sessions.ended")
+        assert (event["ended"], event["left"]) == (0, 1)
+        [taken] = node.reader.autopsies(handle.task_id)
+        assert taken.ms < 8000
+    finally:
+        os.kill(own.pid, signal.SIGCONT)
+        counter.close()
+        own.stop()
 
 
 def test_a_connection_that_a_survivor_has_open_too_is_left(

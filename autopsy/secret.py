@@ -75,7 +75,7 @@ class Secrets:
             for key, one in value.items():
                 name = str(key)
                 if name not in keys:
-                    keys[name] = self._removed(name)
+                    keys[name] = self._whole(name)
                 cleaned[keys[name]] = self._without_keys(one, keys)
             return cleaned
         if isinstance(value, list):

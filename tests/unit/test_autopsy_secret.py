@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autopsy.redact import MARK
-from autopsy.secret import Secrets, in_params, leaves
+from autopsy.secret import Secrets, in_arguments, in_environment, in_params, leaves
 
 VALUE = 'blue/horse "7" é\\staple\nbattery'
 
@@ -101,3 +102,31 @@ def test_no_value_survives(values: list[str], between: str) -> None:
     told = secrets.tree({"text": between.join(values), "rows": values, "json": json.dumps(values)})
     assert not [one for one in values if any(one in leaf for leaf in leaves(told))]
     assert secrets.tree(told) == told
+
+
+def test_a_key_of_the_data_is_never_cut() -> None:
+    secrets = Secrets(["postgresql-of-nobody"])
+    tree = {"postgresql": {"postgresql-of-nobody": 1}, "text": "postgresql"}
+    assert secrets.tree(tree) == {"postgresql": {MARK: 1}, "text": "postgresql"}
+
+
+def test_what_is_secret_in_an_environment() -> None:
+    block = (
+        "PATH=/bin\0PWD=/srv/secret\0DATABASE_URL=postgresql://app:t0psecret@db/x\0"
+        "API_TOKEN=abcdef1\0TOKEN_URL=https://host/t\0PASSWORD=short\0SECRET=password\0"
+    )
+    assert list(in_environment(block)) == ["t0psecret", "abcdef1"]
+
+
+def test_what_is_secret_in_a_command_line() -> None:
+    argv = ["mysql", "-pt0psecret", "--password", "an0ther", "--token='th1rd-one'", "--fast", "x"]
+    assert list(in_arguments(argv)) == ["t0psecret", "an0ther", "th1rd-one"]
+
+
+def test_a_value_of_any_length_goes_and_quickly() -> None:
+    value = "".join(chr(97 + number * 7 % 26) for number in range(3000)) + "\nthe end of the value"
+    secrets = Secrets([value, *(f"value-number-{number}" for number in range(400))])
+    begun = time.process_time()
+    told = secrets.tree({f"row {n}": f"{n} {value} {json.dumps(value)[:2000]}" for n in range(50)})
+    assert time.process_time() - begun < 2
+    assert not [one for one in leaves(told) if value[500:600] in one or "the end of" in one]

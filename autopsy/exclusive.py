@@ -27,6 +27,7 @@ GIVE_WAY_S = 0.5
 _ANSWER_S = 0.2
 _POLL_S = 0.005
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+_UNKNOWN = _CREDENTIALS.pack(-1, 0, 0)  # so many wait at the door that nobody gets there
 _URGENT = b"before a kill"
 
 
@@ -80,7 +81,10 @@ def _enter(visit: Visit) -> tuple[socket.socket | None, str]:
     until = clock.mono() + GIVE_WAY_S
     holder: _Holder | None = None
     while True:
-        door = _bound(visit.address)
+        try:
+            door = _bound(visit.address)
+        except OSError:  # no such sockets here: a lock that cannot be had must not cost the answer
+            return None, ""
         if door is not None:
             return door, ""
         asked = _asked(visit)
@@ -112,15 +116,16 @@ def _asked(visit: Visit) -> _Holder | None:
     """Ask who holds the lock, and to give way before a kill; None if nobody does any more."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
         line.settimeout(_ANSWER_S)
+        packed = _UNKNOWN
         try:
             line.connect(visit.address)
             packed = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             line.send(_URGENT if visit.before_kill else b"who?")
             told = _parsed(line.recv(4096))
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError):
             told = {}  # it is stopped or stuck, and still the holder
-        except (ConnectionError, BlockingIOError):
-            return None
+        except OSError:
+            return None  # it left meanwhile
     pid, uid, _ = _CREDENTIALS.unpack(packed)
     return _Holder(pid, uid, told)
 
@@ -171,6 +176,8 @@ def _is_trusted(holder: _Holder, pid: int) -> bool:
 
 
 def _named(holder: _Holder) -> str:
+    if holder.pid < 0:
+        return "somebody"
     return f"pid {holder.pid}" if holder.pid else "a process of another container"
 
 

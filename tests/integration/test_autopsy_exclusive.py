@@ -207,6 +207,32 @@ def test_many_at_once_one_by_one(patient: subprocess.Popen[bytes]) -> None:
     assert free_again(visit)
 
 
+def test_a_crowd_before_a_door_that_does_not_open(
+    patient: subprocess.Popen[bytes], holder: subprocess.Popen[bytes]
+) -> None:
+    holder.send_signal(signal.SIGSTOP)
+    said = set()
+    for _ in range(12):
+        with pytest.raises(AlreadyExamined) as refused, sole_examiner(visit_of(patient), nothing):
+            pass
+        said.add(refused.value.message)
+    beginning = f"process {patient.pid} is already being examined by"
+    assert said == {f"{beginning} pid {holder.pid}", f"{beginning} somebody"}
+
+
+def test_without_such_sockets_it_goes_on(
+    patient: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sandbox may forbid them; a lock that cannot be had must not cost the answer."""
+
+    def refuse(address: bytes) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(exclusive, "_bound", refuse)
+    with sole_examiner(visit_of(patient), nothing) as remark:
+        assert remark == ""
+
+
 def test_a_name_taken_by_a_stranger_stops_nobody(
     patient: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

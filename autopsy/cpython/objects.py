@@ -7,6 +7,7 @@ right is Unreadable; every loop is bounded by what was asked for.
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -48,6 +49,7 @@ class Objects:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self._types: dict[int, Type | None] = {}
+        self._asked: set[tuple[int, int]] = set()
         self._shared_names: dict[int, dict[str, int]] = {}
         self._slots: dict[tuple[int, str], int] = {}
         self._texts: dict[int, str] = {}
@@ -61,12 +63,28 @@ class Objects:
     def type_at(self, address: int) -> Type:
         """Return the type that lies at an address itself."""
         if address not in self._types:
-            self._types[address] = None
-            self._types[address] = self._read_type(address)
+            self._types[address] = self._type_or_none(address)
         found = self._types[address]
         if found is None:
             raise Unreadable
         return found
+
+    def _type_or_none(self, address: int) -> Type | None:
+        """Read a type; None when none lies there.
+
+        Torn memory can make a type a part of itself. Sections read in threads of their own, so
+        each is stopped only by what it is itself about to read.
+        """
+        asked = threading.get_ident(), address
+        if asked in self._asked:
+            raise Unreadable
+        self._asked.add(asked)
+        try:
+            return self._read_type(address)
+        except Unreadable:
+            return None
+        finally:
+            self._asked.discard(asked)
 
     def is_a(self, address: int, *names: str) -> bool:
         """Return whether the object is of one of these types or of one derived from them."""

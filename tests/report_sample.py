@@ -133,7 +133,8 @@ PAYLOADS: dict[str, dict[str, Any]] = {
         ],
     },
     "ring": {
-        "seconds": 300.0, "samples": 300, "gaps": [[200.0, 20.0]], "tasks": None,
+        "seconds": 300.0, "samples": 300, "gaps": [[200.0, 20.0]],
+        "tasks": {"total_now": 9, "shapes": [], "series": [[-300.0, 1], [-100.0, 5], [0.0, 9]]},
         "stacks": [_WAIT_A, _BEFORE, _AFTER],
         "threads": [
             {"tid": 4711, "name": "MainThread", "runs": [[300.0, 1, 40], [260.0, 0, 240]]},

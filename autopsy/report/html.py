@@ -60,7 +60,7 @@ def _cause(one: Cause, *, first: bool) -> Markup:
     remedy = element("p", element("strong", "What to do: "), one.remedy) if one.remedy else None
     return element(
         "section",
-        element("h3", one.code),
+        element("h2", one.code),
         sure,
         element("p", one.sentence) if one.sentence else None,
         remedy,

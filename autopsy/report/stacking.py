@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from autopsy.report.part import Block, Drawing, Lines, Part, Run, Stack, Step, Strips, Table
+from autopsy.report.part import Block, Chart, Drawing, Lines, Part, Run, Stack, Step, Strips, Table
 from autopsy.report.reading import (
     count,
     listing,
@@ -266,8 +266,22 @@ def ring(payload: Payload) -> Part | None:
         for rank, index in enumerate(order[:_LEGEND])
         if isinstance(index, int) and 0 <= index < len(table)
     ]
+    blocks += _task_counts(mapping(payload.get("tasks")))
     title = f"The last {span(seconds)} ({samples} samples)"
     return Part("ring", title, tuple(blocks), folded=False)
+
+
+def _task_counts(tasks: Payload) -> Iterator[Block]:
+    """Yield how many tasks asyncio had over the time: a leak of them is a line that climbs."""
+    points = tuple(
+        (abs(one[0]), one[1])
+        for one in listing(tasks.get("series"))
+        if isinstance(one, list) and len(one) == 2 and None not in map(number, one)
+    )
+    counts = [total for _, total in points]
+    if len(points) > 1 and min(counts) != max(counts):
+        chart = Chart("asyncio tasks", points, f"{min(counts):.0f}", f"{max(counts):.0f}")
+        yield Drawing(chart, (f"asyncio tasks: {counts[0]:.0f} -> {counts[-1]:.0f}",))
 
 
 def _thread_label(thread: Payload) -> str:

@@ -49,7 +49,7 @@ p{margin:4px 0;overflow-wrap:anywhere}
  padding:10px 14px;margin:12px 0;background:var(--panel)}
 .cause.first{border-left-color:var(--hot)}
 .cause.first.good{border-left-color:var(--good)}
-.cause h3{margin:0;font-size:1.1rem;display:inline;overflow-wrap:anywhere}
+.cause h2{font-size:1.1rem;overflow-wrap:anywhere}
 .cause .sure{white-space:nowrap;margin-left:10px;color:var(--dim)}
 .cause ul{margin:6px 0 0;padding-left:20px}
 .cause li{font:12.5px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;

@@ -27,7 +27,7 @@ _MAX_LISTED, _MAX_SHAPES, _MAX_CYCLES = 200, 20, 50
 _MAX_TASKS = 200_000
 _MAX_CALLBACKS = 100
 _MAX_FRAMES = 50
-_SHARE = 0.7
+_SHARE = 0.6
 
 # Where the calls of a task stand: the address of each code and the offset in it.
 Shape = tuple[tuple[int, int], ...]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from autopsy.cpython.eventloop import read_loop
+from autopsy.cpython.eventloop import EventLoop, read_loop
 from autopsy.cpython.held import entered, function_name
-from autopsy.cpython.reader import Unreadable
+from autopsy.cpython.reader import OutOfTime, Unreadable
 from autopsy.cpython.task import Task, Tasks
 
 TIMER, IO, SIGNAL, THREAD, NOBODY, UNKNOWN = "timer", "io", "signal", "thread", "nobody", "unknown"
@@ -50,12 +50,11 @@ class Wakers:
         self._tasks = tasks
         self._objects = tasks.objects
         self._memory = tasks.memory
-        addresses = {task.loop for task in tasks.tasks.values()}
-        self.loops = {one: read_loop(tasks.objects, one) for one in addresses}
+        self.loops = self._read_loops()
         self._lonely = len(tasks.interpreter.threads) == 1
         judged = list(tasks.tasks.values())[:_MAX_JUDGED]
         self._knowers = self._who_knows(judged) if len(tasks.tasks) <= _MAX_JUDGED else {}
-        self._prospects = {task.address: self._prospect(task) for task in judged}
+        self._prospects = self._all_prospects(judged)
         self._hopeless = self._without_hope()
 
     def of(self, task: Task, depth: int = 0) -> str:
@@ -79,6 +78,25 @@ class Wakers:
                 return hopeless
             hopeless -= saved
 
+    def _read_loops(self) -> dict[int, EventLoop]:
+        found: dict[int, EventLoop] = {}
+        for address in {task.loop for task in self._tasks.tasks.values()}:
+            try:
+                found[address] = read_loop(self._objects, address)
+            except OutOfTime:
+                break
+        return found
+
+    def _all_prospects(self, judged: list[Task]) -> dict[int, _Prospect]:
+        """Those that can be told in time; of the others nothing is known."""
+        found: dict[int, _Prospect] = {}
+        for task in judged:
+            try:
+                found[task.address] = self._prospect(task)
+            except OutOfTime:
+                break
+        return found
+
     # The prospects of one task
 
     def _prospect(self, task: Task) -> _Prospect:
@@ -88,9 +106,9 @@ class Wakers:
             return _Prospect(UNKNOWN)
 
     def _find(self, task: Task) -> _Prospect:
-        if self._tasks.state(task) != "pending":
+        loop = self.loops.get(task.loop)
+        if loop is None or self._tasks.state(task) != "pending":
             return _Prospect(UNKNOWN)
-        loop = self.loops[task.loop]
         targets = {task.address, task.waiter}
         reached = ((loop.by_timer, TIMER), (loop.by_io, IO), (loop.by_signal, SIGNAL))
         waker = next((one for woken, one in reached if not targets.isdisjoint(woken)), "")
@@ -143,6 +161,8 @@ class Wakers:
                     values += [one.address for one in entered(self._objects, frame)]
                 except Unreadable:
                     continue
+                except OutOfTime:
+                    return {}  # half a count proves nothing
                 for value in values:
                     if value in wanted:
                         counts = known.setdefault(value, {})

@@ -21,6 +21,7 @@ _MIB = 1 << 20
 _MEMORY_MUCH, _MEMORY_SOME = 96 * _MIB, 64 * _MIB
 _GROWN = 0.3 * _MIB
 _ITEMS_MANY = 50_000
+_COUNTED = 0.1
 # Much memory that does not grow is what many a healthy program has.
 _STEADY = 0.4
 # What share of its own memory Python's objects must take to be the ones that leak.
@@ -63,7 +64,9 @@ def memory(case: Case) -> Iterator[Diagnosis]:
     if objects >= _PYTHON_SHARE * anonymous:
         yield hit(Code.LEAK_MEMORY_PYTHON, 0.88 if grows else _STEADY, *lines)
     elif objects <= _NATIVE_SHARE * anonymous:
-        yield hit(Code.LEAK_MEMORY_NATIVE, 0.88 if grows else _STEADY, *lines)
+        counted = float(heap.get("share") or 1)  # of a sample too small, objects may be missing
+        sure = (0.88 if counted > _COUNTED else 0.6) if grows else _STEADY
+        yield hit(Code.LEAK_MEMORY_NATIVE, sure, *lines)
 
 
 def _growth(case: Case) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -386,6 +387,35 @@ def test_root_is_let_in_as_the_user_that_the_kernel_names(patient: Start) -> Non
         assert os.geteuid() == 0
     finally:
         own.stop()
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("unshare") is None, reason="only root makes a namespace"
+)
+def test_a_server_in_the_network_of_a_container_is_asked_in_there(
+    patient: Start, redis_server: Redis
+) -> None:
+    """On its loopback, where another server has the same port on ours."""
+    source = (
+        "import ctypes, fcntl, os, redis, socket, struct, subprocess, sys, time\n"
+        "assert ctypes.CDLL(None).unshare(0x40000000) == 0\n"
+        "up = struct.pack('16sh', b'lo', 1)\n"
+        "fcntl.ioctl(socket.socket(), 0x8914, up)\n"
+        "port = sys.argv[1]\n"
+        "server = subprocess.Popen(['setpriv', '--pdeathsig=KILL', '--', 'redis-server', '--port',"
+        " port, '--save', ''], stdout=subprocess.DEVNULL)\n"
+        "one = redis.Redis(port=int(port), client_name='inside', socket_timeout=None)\n"
+        "for _ in range(500):\n"
+        "    try: one.ping(); break\n"
+        "    except redis.ConnectionError: time.sleep(0.02)\n"
+        "print('connected', flush=True)\n"
+        "one.blpop(['no-such-list'])\n"
+    )
+    process = patient(source, str(redis_server.port))
+    server = eventually(lambda: TestRedis().look(process), 10, "it waits")
+    [client] = [one for one in server["clients"] if one["ours"]]
+    assert (client["name"], client["blocked"]) == ("inside", True)
+    assert server["connected"] == 2
 
 
 def test_a_server_that_is_gone_is_unreachable(patient: Start) -> None:

@@ -17,6 +17,7 @@ from autopsy.collect import connection, procfs
 from autopsy.collect.database import credential, postgresql, redis, sqlite
 from autopsy.collect.database.address import POSTGRESQL, Access
 from autopsy.collect.database.asking import Asking
+from autopsy.collect.database.identity import enter_network_of
 from autopsy.collect.database.server import Server, servers, told_servers
 from autopsy.collect.holder import Holders, named
 from autopsy.collect.patient import Patient
@@ -137,16 +138,19 @@ def _unanswered_late(server: Server, why: str) -> Payload:
 
 
 def out_of_reach(pid: int, server: Server) -> str:
-    """Say why an address means another server for us than for a process; empty if it does not."""
-    if not server.is_here:
-        return ""
-    which = "mnt" if server.path else "net"
+    """Say why a server of a process cannot be asked from here; empty if it can.
+
+    The calling thread is moved into the network of the process, for the rest of its life.
+    """
+    if not server.path:
+        if enter_network_of(pid) or not server.is_here:
+            return ""
+        return "it is in another network namespace: run autopsy in there, or as root"
     try:
-        same = os.readlink(f"/proc/{pid}/ns/{which}") == os.readlink(f"/proc/self/ns/{which}")
+        same = os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt")
     except OSError:
         return ""
-    kind = "file system" if server.path else "network"
-    return "" if same else f"it is in the {kind} namespace of the process: run autopsy in there"
+    return "" if same else "its socket is in another mount namespace: run autopsy in there"
 
 
 def _unanswered(server: Server, status: str, reason: str) -> Payload:

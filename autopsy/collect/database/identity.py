@@ -1,7 +1,7 @@
-"""Being somebody else for a moment: a server may ask the kernel who connects to its unix socket.
+"""Asking from where the patient is: in its network, and as the user that a server lets in.
 
-Secret: the kernel keeps a user for each thread; the C library changes that of all. Invariant: only
-root, only this thread, and only until the connection is made.
+Secret: the kernel keeps user and network for each thread; the C library changes those of all.
+Invariant: only the calling thread is changed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,25 @@ from collections.abc import Iterator
 # setresuid(2); the library's own function would change every thread.
 _SETRESUID = {"x86_64": 117, "aarch64": 147}
 _UNCHANGED = -1
+_CLONE_NEWNET = 0x40000000
+
+
+def enter_network_of(pid: int) -> bool:
+    """Move the calling thread into the network namespace of a process, for the rest of its life.
+
+    Returns whether it is there: False when the kernel does not let us in.
+    """
+    namespace = f"/proc/{pid}/ns/net"
+    try:
+        if os.readlink(namespace) == os.readlink("/proc/thread-self/ns/net"):
+            return True
+        fd = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return bool(ctypes.CDLL(None, use_errno=True).setns(fd, _CLONE_NEWNET) == 0)
+    finally:
+        os.close(fd)
 
 
 @contextlib.contextmanager

@@ -21,13 +21,27 @@ _RUNTIME, _VERSION = "_PyRuntime", "Py_Version"
 _MAX_THREADS = 4000
 # As many calls as are asked for locks they hold; a recursion of 50,000 says the same over and over.
 _MAX_CALLS = 1000
+_SWITCHES = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The system call a thread is in, and how often it has been on a CPU before.
+
+    Two that are equal prove that it did nothing in between.
+    """
+
+    syscall: str | None
+    arguments: tuple[int, ...]
+    switches: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
     """A thread the interpreter knows: its ids, its name and its calls, innermost first.
 
-    `address` is its state in the interpreter, `python` its `threading.Thread`, 0 without one.
+    `address` is its state in the interpreter, `python` its `threading.Thread`, 0 without one;
+    `rest` is where it slept just before its calls were read.
     """
 
     address: int
@@ -36,6 +50,7 @@ class Thread:
     name: str
     daemon: bool | None
     python: int
+    rest: Rest
     calls: tuple[Frame, ...]
 
 
@@ -108,17 +123,31 @@ class Interpreter:
             raise Unreadable
         ident = memory.word(address + at.THREAD_IDENT)
         tid = memory.word(address + at.THREAD_NATIVE)
+        # The one thread that a fork leaves keeps the number of the thread that forked.
+        tid = tid if tid in alive else self.pid
         python = self.thread_objects.get(ident, 0)
+        rest = self.rest_of(tid)
         return Thread(
             address=address,
-            # The one thread that a fork leaves keeps the number of the thread that forked.
-            tid=tid if tid in alive else self.pid,
+            tid=tid,
             ident=ident,
             name=self.thread_name(python),
             daemon=self._is_daemon(python),
             python=python,
+            rest=rest,
             calls=self._calls(memory.word(address + at.THREAD_CFRAME)),
         )
+
+    def rest_of(self, tid: int) -> Rest:
+        """Return where a thread sleeps now."""
+        base = f"/proc/{self.pid}/task/{tid}"
+        status = procfs.status(f"{base}/status") or {}
+        syscall, arguments = procfs.current_syscall(f"{base}/syscall")
+        return Rest(syscall, tuple(arguments), tuple(status.get(one, "") for one in _SWITCHES))
+
+    def has_rested(self, thread: Thread) -> bool:
+        """Return whether a thread has slept since before its calls were read: they are right."""
+        return thread.rest.syscall is not None and self.rest_of(thread.tid) == thread.rest
 
     def _calls(self, cframe: int) -> tuple[Frame, ...]:
         found: list[Frame] = []

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autopsy.collect import procfs
 from autopsy.cpython.frame import Frame
 from autopsy.cpython.held import Held, bound_to, held
 from autopsy.cpython.interpreter import Interpreter, Thread
-from autopsy.cpython.lock import SEMLOCK, SIMPLE_QUEUE, Lock, Locks
+from autopsy.cpython.lock import RLOCK, SEMLOCK, SIMPLE_QUEUE, Lock, Locks
 from autopsy.cpython.naming import Names
 from autopsy.cpython.reader import OutOfTime, Unreadable
 from autopsy.section import Payload
@@ -91,14 +90,15 @@ class _Graph:
     def find_waits(self) -> None:
         """Find every thread that sleeps in the semaphore of a lock."""
         for thread in self.threads:
-            path = f"/proc/{self.interpreter.pid}/task/{thread.tid}/syscall"
-            syscall, args = procfs.current_syscall(path)
-            if syscall != "futex" or len(args) <= _FUTEX_TIMEOUT or not thread.calls:
+            rest = thread.rest
+            if rest.syscall != "futex" or len(rest.arguments) <= _FUTEX_TIMEOUT:
                 continue
             try:
-                found = self._slept_for(thread, args[0])
-                if found:
-                    self.waits.append(self._wait(thread, found, bool(args[_FUTEX_TIMEOUT])))
+                found = self._slept_for(thread, rest.arguments[0])
+                # One that has moved meanwhile may wait for what it held when it was read.
+                if found and self.interpreter.has_rested(thread):
+                    timed = bool(rest.arguments[_FUTEX_TIMEOUT])
+                    self.waits.append(self._wait(thread, found, timed))
             except Unreadable:
                 continue
 
@@ -138,6 +138,11 @@ class _Graph:
         for thread in self.threads:
             for address, where in self._held_by(thread):
                 claims.setdefault(address, []).append((thread, where))
+        for wait in self.waits:
+            lock = self.locks.known.get(wait.lock)
+            if lock is not None and lock.holder is wait.thread and lock.kind == RLOCK:
+                # It would have been let in: its ident is that of a thread which has ended.
+                lock.holder = None
         wanted = {one.lock for one in self.waits}
         for address, claimed in claims.items():
             lock = self.locks.note(address)

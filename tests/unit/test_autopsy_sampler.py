@@ -7,7 +7,9 @@ import gc
 import inspect
 import os
 import resource
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -55,6 +57,13 @@ def functions(frames: list[dict[str, Any]]) -> list[str]:
     return [frame["function"].rpartition(".")[2] for frame in frames]
 
 
+def _places(threads: list[threading.Thread]) -> list[tuple[str, int]]:
+    """Where each of them is right now."""
+    frames = sys._current_frames()
+    found = [frames[thread.ident] for thread in threads if thread.ident in frames]
+    return [(frame.f_code.co_qualname, frame.f_lasti) for frame in found]
+
+
 @contextmanager
 def waiting(count: int = 1, depth: int = 0) -> Iterator[None]:
     """Let that many threads wait, so many calls deep."""
@@ -73,6 +82,9 @@ def waiting(count: int = 1, depth: int = 0) -> Iterator[None]:
     for thread in threads:
         thread.start()
     there.wait()
+    places = None
+    while places != (places := _places(threads)):  # on the way from the barrier to where they wait
+        time.sleep(0.005)
     try:
         yield
     finally:

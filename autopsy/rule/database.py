@@ -143,17 +143,27 @@ def _redis(case: Case) -> Iterator[Diagnosis]:
         f"databases: Redis client {one['client']}: {one['command']}, {one['idle_s']} s ago"
         for one in clients[:_MANY]
     ]
+    taken = [
+        f"databases: the key {one['key']} is held by {one['value']}, {_lasting(one)}"
+        for server in servers
+        for one in (server.get("locks") or [])[:_MANY]
+    ]
     for one in case.threads:
         where = f"stacks: {one.where}"
         if _takes_a_lock(one.frames) and _takes_a_lock(one.frames_after or one.frames):
-            yield hit(Code.BLOCKED_DISTRIBUTED_LOCK, 0.88, *told, where)
+            yield hit(Code.BLOCKED_DISTRIBUTED_LOCK, 0.88, *taken, *told, where)
         elif _polls(one) and any(
             str(client.get("command", "")).split("|")[0] in _LOCK_COMMANDS for client in clients
         ):
             note = "movement: it asks again and again, with commands that take a lock"
-            yield hit(Code.BLOCKED_DISTRIBUTED_LOCK, 0.6, note, *told, where)
+            yield hit(Code.BLOCKED_DISTRIBUTED_LOCK, 0.6, note, *taken, *told, where)
         elif _is_in(one, _REDIS) and not one.running and _asks_to_wait(one, clients):
             yield from _for_an_item(one, told, where)
+
+
+def _lasting(lock: Payload) -> str:
+    left = lock.get("ttl_s")
+    return "which never ends by itself" if left is None else f"for {left} s more"
 
 
 def _asks_to_wait(one: Thread, clients: list[Payload]) -> bool:

@@ -26,8 +26,7 @@ _MAX_STEPS = 200
 
 def render_html(heading: Heading, sections: Sequence[Section]) -> str:
     """Return the whole report as one HTML page."""
-    process = next((one.payload for one in sections if one.name == "process"), {})
-    first = verdict(heading, process)
+    first = verdict(heading, sections)
     parts = document(heading, sections)
     head = element(
         "head",

@@ -27,8 +27,7 @@ _MAX_LINE = 1000
 
 def render_text(heading: Heading, sections: Sequence[Section]) -> str:
     """Return the whole report as text."""
-    process = next((one.payload for one in sections if one.name == "process"), {})
-    lines = [*_verdict(verdict(heading, process))]
+    lines = [*_verdict(verdict(heading, sections))]
     for part in document(heading, sections):
         lines += part_lines(part)
     return "\n".join(plain(line, 2 * _MAX_LINE).replace("\n", " ") for line in lines) + "\n"

@@ -63,10 +63,12 @@ class Verdict:
     causes: tuple[Cause, ...]
 
 
-def verdict(heading: Heading, process: Payload) -> Verdict:
+def verdict(heading: Heading, sections: Sequence[Section]) -> Verdict:
     """Return what the report says first."""
+    payloads = {one.name: one.payload for one in sections}
+    process, exit = payloads.get("process", {}), text(payloads.get("facts", {}).get("exit"))
     best = heading.diagnosis[0] if heading.diagnosis else None
-    name = f"{best.code} ({best.confidence:.0%} sure)" if best else "not diagnosed"
+    name = f"{best.code} ({best.confidence:.0%} sure)" if best else exit or "not diagnosed"
     if heading.is_python is False:
         name = f"not a Python process; {name}"
     elif heading.is_python is None and process.get("hidden"):

@@ -66,9 +66,9 @@ class Verdict:
 def verdict(heading: Heading, sections: Sequence[Section]) -> Verdict:
     """Return what the report says first."""
     payloads = {one.name: one.payload for one in sections}
-    process, exit = payloads.get("process", {}), text(payloads.get("facts", {}).get("exit"))
+    process, ended = payloads.get("process", {}), text(payloads.get("facts", {}).get("exit"))
     best = heading.diagnosis[0] if heading.diagnosis else None
-    name = f"{best.code} ({best.confidence:.0%} sure)" if best else exit or "not diagnosed"
+    name = f"{best.code} ({best.confidence:.0%} sure)" if best else ended or "not diagnosed"
     if heading.is_python is False:
         name = f"not a Python process; {name}"
     elif heading.is_python is None and process.get("hidden"):

@@ -151,6 +151,34 @@ def test_what_does_not_run_shows_its_stacks_and_is_never_stopped_for_native_call
         assert samples[-1]["reason"] == "native calls: it cannot be stopped for that"
 
 
+def unified() -> Path | None:
+    """Return where control groups of version 2 can be made here."""
+    roots = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
+    found = [root for root in roots if (root / "cgroup.controllers").exists()]
+    return next((root for root in found if os.access(root, os.W_OK)), None)
+
+
+@pytest.mark.skipif(unified() is None, reason="makes a control group of version 2")
+def test_a_frozen_control_group_of_version_2() -> None:
+    """The other program of this kind uses version 1 where there is one."""
+    group = (unified() or Path()) / f"autopsy-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        with troubled("plain") as pid:
+            (group / "cgroup.procs").write_text(str(pid))
+            (group / "cgroup.freeze").write_text("1")
+            while "frozen 1" not in (group / "cgroup.events").read_text():
+                time.sleep(0.01)
+            told = answer(pid, "--native")
+            (group / "cgroup.freeze").write_text("0")
+        assert (best(told), told["sections"]["stacks"]) == ("stopped.frozen", "ok")
+    finally:
+        (group / "cgroup.kill").write_text("1")
+        while "populated 1" in (group / "cgroup.events").read_text():
+            time.sleep(0.01)
+        group.rmdir()
+
+
 def report_of(bundle: Path) -> str:
     command = [sys.executable, "-m", "autopsy", "show", str(bundle), "--json"]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout

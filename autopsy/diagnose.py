@@ -8,6 +8,7 @@ with its confidence; when nothing fits the answer is `unknown`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from autopsy.case import Case
 from autopsy.cause import Code, Diagnosis, hit
@@ -16,6 +17,24 @@ from autopsy.section import Payload
 
 # Read from system calls alone: what they mean in a program we do not know is a guess.
 _FOREIGN_LIMIT = 0.5
+
+# A cause this sure explains what it looks like; a symptom is worth no more than this.
+_SURE, _SYMPTOM_LIMIT = 0.85, 0.3
+_IN_A_SERVER = (Code.BLOCKED_EXTERNAL, Code.BLOCKED_POLLING, Code.NONE_IDLE)
+_LOOKS_LIKE: Mapping[str, tuple[Code, ...]] = MappingProxyType(
+    {
+        Code.BLOCKED_DB_LOCK: _IN_A_SERVER,
+        Code.BLOCKED_DB_QUERY: _IN_A_SERVER,
+        Code.DEADLOCK_DB_SELF: _IN_A_SERVER,
+        Code.DEADLOCK_HYBRID: (*_IN_A_SERVER, Code.DEADLOCK_IN_PROCESS),
+        Code.BLOCKED_DISTRIBUTED_LOCK: _IN_A_SERVER,
+        Code.LEAK_DB_CONNECTIONS: _IN_A_SERVER,
+        Code.LEAK_THREADS: (Code.WAIT_NO_WAKER, Code.BLOCKED_SLEEP, Code.BLOCKED_EXTERNAL),
+        Code.LEAK_TASKS: (Code.ASYNCIO_PENDING_FOREVER,),
+        Code.ASYNCIO_DEADLOCK: (Code.ASYNCIO_PENDING_FOREVER,),
+        Code.BLOCKED_FILE_LOCK: (Code.BLOCKED_POLLING,),
+    }
+)
 
 Rule = Callable[[Case], Iterator[Diagnosis]]
 
@@ -53,12 +72,30 @@ def diagnose(sections: Mapping[str, Payload]) -> list[Diagnosis]:
             found[one.code] = one
     if not found:
         return [hit(Code.UNKNOWN, 0.0, *_what_was_seen(case))]
-    return sorted(found.values(), key=lambda one: -one.confidence)
+    return sorted(map(_as_symptom(found), found.values()), key=lambda one: -one.confidence)
 
 
 def runs_python(sections: Mapping[str, Payload]) -> bool | None:
     """Return whether the process examined is a Python process; None when nobody could look."""
     return Case(sections).is_python
+
+
+def _as_symptom(found: Mapping[str, Diagnosis]) -> Callable[[Diagnosis], Diagnosis]:
+    """Lower what only tells how a more exact cause looks to a rule that sees less of it."""
+    explained = {
+        symptom
+        for code, symptoms in _LOOKS_LIKE.items()
+        if code in found and found[code].confidence >= _SURE
+        for symptom in symptoms
+        if symptom in found and found[symptom].confidence <= found[code].confidence
+    }
+
+    def seen(one: Diagnosis) -> Diagnosis:
+        if one.code not in explained:
+            return one
+        return Diagnosis(one.code, min(one.confidence, _SYMPTOM_LIMIT), one.evidence)
+
+    return seen
 
 
 def _found(case: Case) -> Iterator[Diagnosis]:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from score import table
-from score.program import Program, program_of
+from score.__main__ import BLIND
+from score.program import Program, program_of, programs_of
 from score.verdict import Row, Totals, Verdict, judged, totals
+
+from autopsy.cause import Code
 
 EVIDENCE = ("process: it sleeps",)
 SLEEPS = Program(Path("/p/sleeps.py"), ("blocked.sleep",), "it sleeps.", "")
@@ -123,3 +126,31 @@ def test_the_page_shows_every_case_and_what_was_not_run() -> None:
     assert line in page.splitlines()
     assert "Not run: `gone` (no FUSE)." in page.splitlines()
     assert "- first right: 1 of 1 (100.0 %)" in page.splitlines()
+
+
+def test_every_blind_program_names_codes_that_exist() -> None:
+    programs = programs_of(BLIND)
+    unknown = {one.name: one.expected for one in programs if not set(one.expected) <= set(Code)}
+    assert unknown == {}
+    assert len(programs) >= 134
+    assert all(one.why for one in programs)
+
+
+def test_what_computes_leaves_room_for_itself() -> None:
+    assert SLEEPS.only_waits
+    assert not replace(SLEEPS, expected=("busy.python",)).only_waits
+    assert not replace(SLEEPS, expected=("none.idle", "none.progressing")).only_waits
+
+
+def test_the_part_of_the_blind_programs_lists_only_what_is_not_right() -> None:
+    right = replace(judge(("blocked.sleep", 0.85)), case="sleeps")
+    wrong = replace(judge(("unknown", 0.2)), case="naps")
+    gone = replace(right, case="gone", verdict=Verdict.NOT_RUN, evidence=("no FUSE",))
+    programs = [replace(SLEEPS, path=Path(f"/p/{name}.py")) for name in ("sleeps", "naps", "gone")]
+    lines = table.blind_part([right, wrong, gone], programs).splitlines()
+    assert "- first right: 1 of 2 (50.0 %)" in lines
+    listed = [line for line in lines if line.startswith(("- `", "Not run"))]
+    assert listed == [
+        "- `naps` (it sleeps): wrong, `unknown` 0.20 instead of `blocked.sleep`",
+        "Not run: `gone` (no FUSE).",
+    ]

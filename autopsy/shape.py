@@ -130,6 +130,7 @@ _BACKEND = {
     "blocked_by": Maybe([0]),
 }
 _CLIENT = {"client": "", "command": "", "idle_s": 0, "flags": _TEXT}
+_KEY = {"key": Needed(""), "value": "", "ttl_s": _NUMBER}
 _HOLDER = {"pid": _PID, "command_line": Maybe([""])}
 _SHAPES: Mapping[str, Any] = {
     "process": {
@@ -160,7 +161,7 @@ _SHAPES: Mapping[str, Any] = {
     },
     "growth": {"points": Maybe([(0, 0)])},
     "heap": {
-        "python_bytes": _NUMBER,
+        **dict.fromkeys(("python_bytes", "share"), _NUMBER),
         "types": Maybe([{"type": Needed(""), "count": 0, "bytes": 0}]),
         "containers": Maybe([{"name": "", "type": "", "length": Needed(0)}]),
     },
@@ -174,7 +175,7 @@ _SHAPES: Mapping[str, Any] = {
     "pools": {"pools": Maybe([_POOL])},
     "databases": {
         "postgresql": Maybe([{"backends": Maybe([_BACKEND])}]),
-        "redis": Maybe([{"clients": Maybe([_CLIENT])}]),
+        "redis": Maybe([{"clients": Maybe([_CLIENT]), "locks": Maybe([_KEY])}]),
         "sqlite": Maybe([{"file": Needed(""), "held_by": Maybe([_HOLDER])}]),
         "local_servers": Maybe([{"pid": _PID, "title": _TEXT}]),
     },

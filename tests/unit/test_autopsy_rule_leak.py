@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from handmade import child, codes, evidence, seen, socket, thread
+from handmade import child, codes, evidence, seen, sleeps, socket, thread
 
 MIB = 1 << 20
 NOTHING = [("unknown", 0.0)]
@@ -42,6 +42,10 @@ def memory(
     return sections
 
 
+def sampled(share: float, sections: dict[str, Any]) -> dict[str, Any]:
+    return {**sections, "heap": {**sections["heap"], "share": share}}
+
+
 def without(key: str, sections: dict[str, Any]) -> dict[str, Any]:
     return {name: payload for name, payload in sections.items() if name != key}
 
@@ -59,6 +63,10 @@ TABLE = {
         NOTHING,
     ),
     "very many threads": (seen(*map(thread, range(10, 511))), [("leak.threads", 0.9)]),
+    "very many threads that sleep": (
+        seen(*(sleeps(tid, 1e6) for tid in range(10, 511))),
+        [("leak.threads", 0.9), ("blocked.sleep", 0.3)],
+    ),
     "many threads": (seen(*map(thread, range(10, 510))), NOTHING),
     "many dead children": (dead(20), [("leak.zombies", 0.9)]),
     "some dead children": (dead(19), NOTHING),
@@ -81,6 +89,14 @@ TABLE = {
     "memory outside of Python that is steady": (
         memory(200, 20, 0.0),
         [("leak.memory_native", 0.4)],
+    ),
+    "memory outside of Python, by a small sample of the heap": (
+        sampled(0.1, memory(200, 20, 1.0)),
+        [("leak.memory_native", 0.6)],
+    ),
+    "memory outside of Python, by a large sample of the heap": (
+        sampled(0.2, memory(200, 20, 1.0)),
+        [("leak.memory_native", 0.88)],
     ),
     "memory of both kinds": (memory(200, 75, 1.0), NOTHING),
     "memory that is shared counts": (

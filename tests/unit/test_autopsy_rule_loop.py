@@ -63,6 +63,10 @@ TABLE = {
     "many tasks of one kind": (crowd(1000, 800), [("leak.tasks", 0.78)]),
     "many tasks of two kinds": (crowd(1000, 400, 400, 100), [("leak.tasks", 0.78)]),
     "many tasks of many kinds": (crowd(1000, 300, 300, 300), [("unknown", 0.0)]),
+    "very many tasks of one kind in an idle loop": (
+        idle(asyncio=crowd(5000, 4500)["asyncio"]),
+        [("leak.tasks", 0.9), (FOREVER, 0.3)],
+    ),
     "some tasks": (crowd(999, 999), [("unknown", 0.0)]),
     "many tasks whose stacks nobody saw": (crowd(5000), [("unknown", 0.0)]),
     "a circle": (circle("0xa", "0xb"), [("asyncio.deadlock", 0.96)]),

@@ -36,12 +36,15 @@ class Rest:
     switches: tuple[str, ...]
 
 
+_NO_REST = Rest(None, (), ())
+
+
 @dataclass(frozen=True, slots=True)
 class Thread:
     """A thread the interpreter knows: its ids, its name and its calls, innermost first.
 
     `address` is its state in the interpreter, `python` its `threading.Thread`, 0 without one;
-    `rest` is where it slept just before its calls were read.
+    `rest` is where it slept before anything was read.
     """
 
     address: int
@@ -57,13 +60,21 @@ class Thread:
 class Interpreter:
     """The main interpreter of a process."""
 
-    def __init__(self, pid: int, memory: Memory, address: int, version: str) -> None:
+    def __init__(
+        self, pid: int, memory: Memory, address: int, version: str, rests: dict[int, Rest]
+    ) -> None:
         self.pid = pid
+        self._rests = rests
         self.version = version
         self.memory = memory
         self.objects = Objects(memory)
         self.frames = Frames(self.objects)
         self._address = address
+
+    def again(self) -> Interpreter:
+        """Return the same interpreter for a second look, at what its memory holds now."""
+        memory = Memory(self.pid, self.memory.deadline_mono)
+        return Interpreter(self.pid, memory, self._address, self.version, {})
 
     @property
     def generations(self) -> tuple[int, ...]:
@@ -126,7 +137,6 @@ class Interpreter:
         # The one thread that a fork leaves keeps the number of the thread that forked.
         tid = tid if tid in alive else self.pid
         python = self.thread_objects.get(ident, 0)
-        rest = self.rest_of(tid)
         return Thread(
             address=address,
             tid=tid,
@@ -134,20 +144,13 @@ class Interpreter:
             name=self.thread_name(python),
             daemon=self._is_daemon(python),
             python=python,
-            rest=rest,
+            rest=self._rests.get(tid, _NO_REST),
             calls=self._calls(memory.word(address + at.THREAD_CFRAME)),
         )
 
-    def rest_of(self, tid: int) -> Rest:
-        """Return where a thread sleeps now."""
-        base = f"/proc/{self.pid}/task/{tid}"
-        status = procfs.status(f"{base}/status") or {}
-        syscall, arguments = procfs.current_syscall(f"{base}/syscall")
-        return Rest(syscall, tuple(arguments), tuple(status.get(one, "") for one in _SWITCHES))
-
     def has_rested(self, thread: Thread) -> bool:
         """Return whether a thread has slept since before its calls were read: they are right."""
-        return thread.rest.syscall is not None and self.rest_of(thread.tid) == thread.rest
+        return thread.rest.syscall is not None and _rest_of(self.pid, thread.tid) == thread.rest
 
     def _calls(self, cframe: int) -> tuple[Frame, ...]:
         found: list[Frame] = []
@@ -173,6 +176,13 @@ class Interpreter:
             return None
 
 
+def _rest_of(pid: int, tid: int) -> Rest:
+    base = f"/proc/{pid}/task/{tid}"
+    status = procfs.status(f"{base}/status") or {}
+    syscall, arguments = procfs.current_syscall(f"{base}/syscall")
+    return Rest(syscall, tuple(arguments), tuple(status.get(one, "") for one in _SWITCHES))
+
+
 def open_interpreter(pid: int, deadline_mono: float) -> Interpreter:
     """Find the interpreter of a process and make sure that it can be read.
 
@@ -184,9 +194,11 @@ def open_interpreter(pid: int, deadline_mono: float) -> Interpreter:
         raise Skipped("its memory is hidden from us: this needs CAP_SYS_PTRACE") from exc
     except OSError as exc:
         raise Skipped("the process has no memory of its own any more") from exc
+    # Before anything is read: what is read for one thread may hold a part of another's calls.
+    rests = {tid: _rest_of(pid, tid) for tid in procfs.thread_ids(pid)[:_MAX_THREADS]}
     symbols = _symbols(pid, memory)
     try:
-        return _checked(pid, memory, symbols)
+        return _checked(pid, memory, symbols, rests)
     except Unreadable as exc:
         raise Skipped("its interpreter is starting, ending, or built in a way unknown") from exc
 
@@ -202,7 +214,9 @@ def _symbols(pid: int, memory: Memory) -> dict[str, int]:
     raise Skipped("no Python interpreter is mapped into it")
 
 
-def _checked(pid: int, memory: Memory, symbols: dict[str, int]) -> Interpreter:
+def _checked(
+    pid: int, memory: Memory, symbols: dict[str, int], rests: dict[int, Rest]
+) -> Interpreter:
     """Return the interpreter after what it says of itself has proved to be true."""
     # The symbol came with 3.11.
     number = memory.word(symbols[_VERSION]) if _VERSION in symbols else 0
@@ -213,7 +227,7 @@ def _checked(pid: int, memory: Memory, symbols: dict[str, int]) -> Interpreter:
     address = memory.word(runtime + at.RUNTIME_INTERPRETER)
     if memory.word(address + at.INTERPRETER_RUNTIME) != runtime:
         raise Unreadable
-    found = Interpreter(pid, memory, address, version)
+    found = Interpreter(pid, memory, address, version, rests)
     if "sys" not in found.modules or "hexversion" not in found.variables("sys"):
         raise Unreadable
     hexversion = found.objects.integer(found.variables("sys")["hexversion"])

@@ -6,7 +6,7 @@ that is blocked, deadlocked or stopped is read all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from autopsy import clock
@@ -26,7 +26,6 @@ _LOCKS = {
 _MAX_LISTED, _MAX_SHAPES, _MAX_CYCLES = 200, 20, 50
 _MAX_TASKS = 200_000
 _MAX_CALLBACKS = 100
-_MAX_FRAMES = 50
 _SHARE = 0.6
 
 # Where the calls of a task stand: the address of each code and the offset in it.
@@ -49,18 +48,17 @@ class Task:
 class Tasks:
     """All tasks of a process at one moment."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
+    def __init__(self, interpreter: Interpreter, only: Iterable[int] | None = None) -> None:
         self.interpreter = interpreter
         self.objects = interpreter.objects
         self.memory = interpreter.memory
         self.tasks: dict[int, Task] = {}
         # Some were not read in time.
         self.unread = 0
-        self._read_all()
+        self._read_all(list(dict.fromkeys(self._addresses() if only is None else only)))
         self.holders = self._holders()
 
-    def _read_all(self) -> None:
-        addresses = list(dict.fromkeys(self._addresses()))
+    def _read_all(self, addresses: list[int]) -> None:
         # The rest is for what they tell together.
         until = clock.mono() + _SHARE * (self.memory.deadline_mono - clock.mono())
         for number, address in enumerate(addresses):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from autopsy import clock
 from autopsy.cpython.coroutine import Chain
 from autopsy.cpython.interpreter import Interpreter
 from autopsy.cpython.naming import Names
@@ -16,6 +17,9 @@ from autopsy.cpython.waking import Wakers
 from autopsy.section import Payload, Skipped
 
 _MAX_LISTED, _MAX_SHAPES, _MAX_FRAMES = 200, 20, 50
+_MAX_RESTING, _MAX_LOOKED_AT = 50, 500
+# Not a divisor of what loops take for a turn.
+_LOOKS, _APART_S = 4, 0.0037
 
 
 def collect(interpreter: Interpreter) -> Payload:
@@ -32,6 +36,7 @@ def collect(interpreter: Interpreter) -> Payload:
     cycles = found.cycles()
     listed = _most_telling(found, {address for cycle in cycles for address in cycle})
     wakers = Wakers(found)
+    cycles = _confirm(found, wakers, cycles)
     entries = _entries(found, listed, wakers)
     total = len(found.tasks) + found.unread
     return {
@@ -65,6 +70,31 @@ def _shapes(found: Tasks) -> list[Payload]:
         {"count": count, "stack": _stack(examples[shape])}
         for shape, count in counts.most_common(_MAX_SHAPES)
     ]
+
+
+def _confirm(found: Tasks, wakers: Wakers, cycles: list[list[int]]) -> list[list[int]]:
+    """Return the circles that more looks show as well, and let those be lost that always are.
+
+    While a loop turns, tasks that were read one after the other may seem to wait for each other.
+    More looks are spared when every thread has slept since before the first.
+    """
+    interpreter = found.interpreter
+    if all(interpreter.has_rested(one) for one in interpreter.threads[:_MAX_RESTING]):
+        return cycles
+    lost = set(wakers.hopeless)
+    in_circles = [address for cycle in cycles for address in cycle]
+    suspects = list(dict.fromkeys([*in_circles, *lost, *found.tasks]))[:_MAX_LOOKED_AT]
+    try:
+        for _ in range(_LOOKS if lost or cycles else 0):
+            clock.sleep(_APART_S)
+            again = Tasks(interpreter.again(), only=suspects)
+            lost &= Wakers(again).hopeless
+            circles = [set(one) for one in again.cycles()]
+            cycles = [one for one in cycles if set(one) in circles]
+    except OutOfTime:
+        lost, cycles = set(), []
+    wakers.keep_only(lost)
+    return cycles
 
 
 def _entries(found: Tasks, listed: list[Task], wakers: Wakers) -> list[Payload]:

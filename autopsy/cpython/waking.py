@@ -55,19 +55,25 @@ class Wakers:
         judged = list(tasks.tasks.values())[:_MAX_JUDGED]
         self._knowers = self._who_knows(judged) if len(tasks.tasks) <= _MAX_JUDGED else {}
         self._prospects = self._all_prospects(judged)
-        self._hopeless = self._without_hope()
+        self.hopeless = self._without_hope()
 
     def of(self, task: Task, depth: int = 0) -> str:
         """Return who can wake a task."""
         prospect = self._prospects.get(task.address)
         if prospect is None or depth > 50:
             return UNKNOWN
-        found = prospect.judge(self._hopeless)
+        found = prospect.judge(self.hopeless)
         if found:
             return found
         tasks = self._tasks.tasks
         wakers = {self.of(tasks[one], depth + 1) for one in prospect.all_of[:_MAX_CALLBACKS]}
         return next(one for one in _WEAKEST_FIRST if one in wakers)
+
+    def keep_only(self, lost: set[int]) -> None:
+        """Take for lost only these: the others are not, nor are those whom they can save."""
+        for one in self.hopeless - lost:
+            self._prospects[one] = _Prospect(UNKNOWN)
+        self.hopeless = self._without_hope()
 
     def _without_hope(self) -> set[int]:
         """Take all for lost, then save those for whom somebody is left, until none is saved."""

@@ -299,6 +299,35 @@ def test_a_blocked_loop_shows_what_runs() -> None:
     assert [one["function"] for one in named["Task-1"]["stack"]] == ["block", "inner", "main"]
 
 
+def test_a_circle_beside_tasks_that_never_rest() -> None:
+    text = (
+        "import asyncio\n"
+        "async def pair(first, second):\n"
+        "    async with first:\n"
+        "        await asyncio.sleep(0.01)\n"
+        "        async with second: pass\n"
+        "async def well(first, second):\n"
+        "    while True:\n"
+        "        async with first:\n"
+        "            async with second: await asyncio.sleep(0)\n"
+        "async def main():\n"
+        "    a, b, c, d = (asyncio.Lock() for _ in range(4))\n"
+        "    tasks = [asyncio.create_task(pair(a, b), name='one'),\n"
+        "        asyncio.create_task(pair(b, a), name='two')]\n"
+        "    tasks += [asyncio.create_task(well(c, d), name=f'well-{n}') for n in range(4)]\n"
+        "    await asyncio.sleep(0.1); print('ready', flush=True)\n"
+        "    await asyncio.gather(*tasks)\n"
+        "asyncio.run(main())\n"
+    )
+    with running(*code(text)) as pid:
+        looks = [tasklist.collect(opened(pid)) for _ in range(10)]
+    for found in looks:
+        names = {one["id"]: one["name"] for one in found["tasks"]}
+        assert [{names[one] for one in cycle} for cycle in found["cycles"]] == [{"one", "two"}]
+        lost = {one["name"] for one in found["tasks"] if one["woken_by"] == "nobody"}
+        assert lost == {"one", "two", "Task-1"}
+
+
 def test_twenty_thousand_tasks() -> None:
     text = (
         "import asyncio\n"

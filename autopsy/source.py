@@ -15,7 +15,7 @@ _LOOP = ("while ", "for ", "async for ")
 # Heads of loops that end by nothing in their condition.
 ENDLESS = ("while True", "while 1")
 _WAY_OUT = " (with a way out)"
-_LEAVES = re.compile(r"(?:^|[\s:;])(?:break|return|raise)\b")
+_LEAVES = re.compile(r"(?:^|[:;])\s*(break|return|raise)\b")
 _MAX_LINES_UP = 400
 _TAKEN = re.compile(r"(?:with |\()?\s*([A-Za-z_][\w.]*)\.acquire\(|^with ([A-Za-z_][\w.]*)")
 
@@ -74,13 +74,22 @@ def _loop_above(lines: list[str], at: int, depth: int) -> int:
 
 
 def _has_way_out(lines: list[str], at: int) -> bool:
-    """Whether a `break`, `return` or `raise` is in the body of the loop whose head is at `at`."""
-    if _LEAVES.search(lines[at].partition(":")[2]):
+    """Whether a `break`, `return` or `raise` leaves the loop whose head is at `at`."""
+    if _LEAVES.search(lines[at].partition("#")[0].partition(":")[2]):
         return True
+    # The loops and functions in it that a line is in; a `break` leaves the innermost loop only.
+    around: list[tuple[int, bool]] = []
     for line in lines[at + 1 : at + _MAX_LINES_UP]:
-        if line.strip() and _depth(line) <= _depth(lines[at]):
+        text, depth = line.partition("#")[0].strip(), _depth(line)
+        if not text:
+            continue
+        if depth <= _depth(lines[at]):
             return False
-        if _LEAVES.search(line):
+        around = [one for one in around if one[0] < depth]
+        if text.startswith((*_FUNCTION, *_LOOP)):
+            around.append((depth, text.startswith(_FUNCTION)))
+        leaves = set(_LEAVES.findall(text)) - ({"break"} if around else set())
+        if leaves and not any(is_function for _, is_function in around):
             return True
     return False
 

@@ -36,6 +36,7 @@ class Lock:
     """A lock and who has it; an ident without a holder means that its owner is gone.
 
     `wrapper` is the object that the program takes instead of it: a condition, a queue's lock.
+    `keeper` names the task or generator that keeps it while it does not run.
     """
 
     address: int
@@ -46,6 +47,7 @@ class Lock:
     count: int = 0
     where: Held | None = None
     wrapper: int = 0
+    keeper: str = ""
 
 
 class Locks:

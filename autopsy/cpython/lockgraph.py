@@ -15,6 +15,7 @@ from autopsy.cpython.held import Held, bound_to, held
 from autopsy.cpython.interpreter import Interpreter, Thread
 from autopsy.cpython.lock import RLOCK, SEMLOCK, SIMPLE_QUEUE, Lock, Locks
 from autopsy.cpython.naming import Names
+from autopsy.cpython.orphan import keepers
 from autopsy.cpython.reader import OutOfTime, Unreadable
 from autopsy.section import Payload
 from autopsy.source import is_own
@@ -47,6 +48,7 @@ def collect(interpreter: Interpreter) -> Payload:
     try:
         graph.find_waits()
         graph.find_holds()
+        graph.find_keepers()
     except OutOfTime:
         pass  # fewer of them
     names = graph.names()
@@ -151,6 +153,22 @@ class _Graph:
             if not lock.locked or (lock.holder is None and address not in wanted):
                 self.locks.known.pop(address)
 
+    def find_keepers(self) -> None:
+        """Find the suspended calls that keep the locks for which no thread was found."""
+        known = self.locks.known
+        wanted = {
+            wait.lock
+            for wait in self.waits
+            if wait.lock and known[wait.lock].locked and known[wait.lock].ident is None
+        }
+        if not wanted:
+            return
+        for keeper in keepers(self.interpreter, self.locks, wanted):
+            lock = known[keeper.lock]
+            lock.where, lock.keeper, lock.holder = keeper.where, keeper.name, keeper.thread
+            lock.ident = keeper.thread.ident if keeper.thread else None
+            lock.wrapper = lock.wrapper or keeper.where.address
+
     def _held_by(self, thread: Thread) -> Iterator[tuple[int, Held]]:
         """Yield each lock a thread has taken, with where it took it."""
         given_away = self._given_away(thread)
@@ -246,7 +264,7 @@ def _lock_entry(lock: Lock, names: Names) -> Payload:
         "locked": lock.locked,
         "holder_tid": holder.tid if holder else None,
         "holder_ident": lock.ident,
-        "holder_name": holder.name if holder else "",
+        "holder_name": lock.keeper or (holder.name if holder else ""),
         "holder_alive": None if lock.ident is None else holder is not None,
         "held_at": lock.where.frame.payload(lock.where.line) if lock.where else None,
         "count": lock.count,

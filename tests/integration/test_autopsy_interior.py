@@ -186,6 +186,44 @@ def test_a_lock_whose_owner_has_ended() -> None:
     }
 
 
+def test_a_lock_kept_by_a_task_between_two_awaits() -> None:
+    text = (
+        "import asyncio, threading\n"
+        "lock = threading.Lock()\n"
+        "async def keep():\n"
+        "    with lock: await asyncio.sleep(100)\n"
+        "async def main():\n"
+        "    task = asyncio.create_task(keep(), name='keeper')\n"
+        "    await asyncio.sleep(0.01)\n"
+        "    print('ready', flush=True)\n"
+        "    with lock: pass\n"
+        "asyncio.run(main())\n"
+    )
+    with running(*code(text)) as pid:
+        found = eventually_waiting(pid, 1)
+    assert [(one["name"], one["holder_name"]) for one in found["locks"]] == [
+        ("lock", "task keeper")
+    ]
+    assert found["locks"][0]["held_at"]["function"] == "keep"
+    assert found["cycles"] == [[pid]]
+
+
+def test_a_lock_kept_by_a_suspended_generator() -> None:
+    text = (
+        "import threading, time\n"
+        "lock = threading.Lock()\n"
+        "def rows():\n"
+        "    with lock: yield 1; yield 2\n"
+        "left = [rows()]; next(left[0])\n"
+        "print('ready', flush=True); lock.acquire()\n"
+    )
+    with running(*code(text)) as pid:
+        found = eventually_waiting(pid, 1)
+    (one,) = found["locks"]
+    assert (one["holder_name"], one["holder_tid"], one["locked"]) == ("suspended rows", None, True)
+    assert one["held_at"]["line"] == 4
+
+
 def test_a_convoy_is_no_circle() -> None:
     text = (
         "import threading, time\n"

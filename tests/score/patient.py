@@ -70,7 +70,7 @@ def _words(program: Program, ends_after_s: float) -> list[str]:
     own = str(program.path)
     if "sys.argv" not in program.path.read_text():
         return [own]
-    if "uninterruptible" in program.expected:
+    if "uninterruptible" in program.expected and "sys.argv[1]" in program.path.read_text():
         return [str(FUSE), own]
     return [own, str(ends_after_s)] if "none.exited" in program.expected else [own]
 

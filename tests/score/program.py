@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SERVERS, PROCESSOR = "servers", "a processor"
+#: Programs that may be diagnosed so compute while they are looked at; all others only wait.
+AT_WORK = ("busy.", "leak.", "none.progressing")
 HEALTHY = frozenset({"none.idle", "none.progressing"})
 _FIRST_LINE = re.compile(r"DIAGNOSIS\s+([a-z_.|]+)(.*)", re.DOTALL)
 #: Looked at while they happen: a second later an exit is over, and memory grows no longer.
@@ -41,6 +43,11 @@ class Program:
     def is_control(self) -> bool:
         """Say whether nothing is wrong with it."""
         return HEALTHY.issuperset(self.expected)
+
+    @property
+    def only_waits(self) -> bool:
+        """Say whether it leaves the processors to others while it is stuck."""
+        return not any(code.startswith(AT_WORK) for code in self.expected)
 
     def settle_s(self, most_s: float) -> float:
         """Return how long to wait after it has said that it is ready."""

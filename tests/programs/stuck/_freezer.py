@@ -47,10 +47,12 @@ def thaw(group: Path) -> None:
 
 
 def remove(group: Path) -> None:
-    """Remove the group as soon as its processes have left."""
+    """Remove the group, and groups in it, as soon as their processes have left."""
     deadline = time.monotonic() + 5
     while group.exists():
         try:
+            for inner in group.glob("*/"):
+                inner.rmdir()
             group.rmdir()
         except OSError:
             if time.monotonic() > deadline:

@@ -1,0 +1,9 @@
+"""DIAGNOSIS blocked.ipc|wait.no_waker: os.eventfd_read() on a counter of zero, nobody adds to it."""
+
+import os
+
+from _stage import ready
+
+fd = os.eventfd(0)
+ready()
+os.eventfd_read(fd)

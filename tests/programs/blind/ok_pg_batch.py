@@ -1,0 +1,29 @@
+"""DIAGNOSIS none.progressing (control): a database batch: many short transactions, each another
+row, with some Python work between.
+"""
+
+import hashlib
+
+import psycopg
+from _stage import postgresql_dsn, ready
+
+c = psycopg.connect(postgresql_dsn(), application_name="batch")
+c.execute("create table if not exists docs(id bigint primary key, h text)")
+c.execute("truncate docs")
+c.commit()
+ready()
+n = 0
+
+
+def one(n):
+    h = hashlib.sha256(str(n).encode() * 300).hexdigest()
+    c.execute("insert into docs values (%s,%s)", (n, h))
+    c.execute("select count(*) from docs where id > %s", (n - 10,)).fetchone()
+    if n > 500:
+        c.execute("delete from docs where id = %s", (n - 500,))
+    c.commit()
+
+
+while True:
+    one(n)
+    n += 1

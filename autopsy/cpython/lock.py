@@ -10,23 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autopsy.cpython import layout as at
+from autopsy.cpython.census import find
 from autopsy.cpython.held import Held
 from autopsy.cpython.interpreter import Interpreter, Thread
 from autopsy.cpython.reader import Unreadable
 
-LOCK, RLOCK, SEMLOCK, SEMAPHORE, SIMPLE_QUEUE = (
-    "Lock",
-    "RLock",
-    "SemLock",
-    "Semaphore",
-    "SimpleQueue",
-)
+LOCK, RLOCK, SEMLOCK = "Lock", "RLock", "SemLock"
+SEMAPHORE, MODULE_LOCK, SIMPLE_QUEUE = "Semaphore", "ModuleLock", "SimpleQueue"
 _PRIMITIVES = {
     "_thread.lock": LOCK,
     "_thread.RLock": RLOCK,
     "_multiprocessing.SemLock": SEMLOCK,
     "_queue.SimpleQueue": SIMPLE_QUEUE,
 }
+_MODULE_LOCK, _INT = "_frozen_importlib._ModuleLock", "builtins.int"
 _TAKING = ("__enter__", "acquire")
 _MAX_DEPTH, _MAX_BASES = 2, 20
 
@@ -78,15 +75,27 @@ class Locks:
         """Return the lock at an address as it says of itself, known from now on."""
         found = self.known.get(address)
         if found is None:
-            kind = self.kind(address) or SEMAPHORE
+            is_module_lock = self._objects.is_a(address, _MODULE_LOCK)
+            kind = self.kind(address) or (MODULE_LOCK if is_module_lock else SEMAPHORE)
             found = self.known[address] = self._read(address, kind)
         return found
+
+    def by_futex(self, until_mono: float) -> dict[int, int]:
+        """Return every lock there is, by the futex that who waits for it sleeps in."""
+        variables = self._interpreter.variables("_thread")
+        kinds = [variables[one] for one in ("LockType", "RLock") if one in variables]
+        found = find(self._interpreter, kinds, until_mono).objects
+        return {self._memory.word(one + at.LOCK_SEMAPHORE): one for one in found}
 
     def _read(self, address: int, kind: str) -> Lock:
         memory = self._memory
         if kind == SEMAPHORE:
             value = self._objects.attribute(address, "_value")
             return Lock(address, kind, locked=not (value and self._objects.integer(value)))
+        if kind == MODULE_LOCK:
+            owner = self._objects.attribute(address, "owner")
+            ident = self._objects.integer(owner) if self._objects.is_a(owner, _INT) else None
+            return Lock(address, kind, ident is not None, self._by_ident.get(ident or 0), ident, 1)
         if kind == LOCK:
             return Lock(address, kind, bool(memory.byte(address + at.LOCK_LOCKED)))
         if kind == RLOCK:

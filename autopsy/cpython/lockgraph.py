@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from autopsy import clock
 from autopsy.cpython.frame import Frame
 from autopsy.cpython.held import Held, bound_to, held
 from autopsy.cpython.interpreter import Interpreter, Thread
-from autopsy.cpython.lock import RLOCK, SEMLOCK, SIMPLE_QUEUE, Lock, Locks
+from autopsy.cpython.lock import MODULE_LOCK, RLOCK, SEMLOCK, SIMPLE_QUEUE, Lock, Locks
 from autopsy.cpython.naming import Names
 from autopsy.cpython.orphan import keepers
 from autopsy.cpython.reader import OutOfTime, Unreadable
@@ -24,6 +25,9 @@ _FUTEX_TIMEOUT = 3
 _MAX_LOCKS, _MAX_WAITS = 500, 4000
 # The call that waits may be one of the standard library's own.
 _INNER_CALLS = 4
+_IMPORTING = "importlib._bootstrap>"
+_PRIVATE = ("/threading.py", _IMPORTING)
+_SEARCH_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ def collect(interpreter: Interpreter) -> Payload:
     locks = list(graph.locks.known.values())
     return {
         "python": interpreter.version,
-        "locks": [_lock_entry(one, names) for one in locks[:_MAX_LOCKS]],
+        "locks": [_lock_entry(one, graph, names) for one in locks[:_MAX_LOCKS]],
         "waits": [graph.wait_entry(one, names) for one in graph.waits[:_MAX_WAITS]],
         "cycles": graph.cycles(),
         "threads": [
@@ -91,18 +95,34 @@ class _Graph:
 
     def find_waits(self) -> None:
         """Find every thread that sleeps in the semaphore of a lock."""
+        unknown: list[tuple[Thread, int]] = []
         for thread in self.threads:
-            rest = thread.rest
-            if rest.syscall != "futex" or len(rest.arguments) <= _FUTEX_TIMEOUT:
+            futex = _futex_of(thread)
+            if not futex or not thread.calls:
                 continue
             try:
-                found = self._slept_for(thread, rest.arguments[0])
-                # One that has moved meanwhile may wait for what it held when it was read.
-                if found and self.interpreter.has_rested(thread):
-                    timed = bool(rest.arguments[_FUTEX_TIMEOUT])
-                    self.waits.append(self._wait(thread, found, timed))
+                found = self._slept_for(thread, futex)
+                if found:
+                    self._note_wait(thread, found)
+                elif not thread.rest.arguments[_FUTEX_TIMEOUT]:
+                    unknown.append((thread, futex))
             except Unreadable:
                 continue
+        if unknown:
+            self._find_elsewhere(unknown)
+
+    def _find_elsewhere(self, waiting: list[tuple[Thread, int]]) -> None:
+        """Find what these threads sleep for among all the locks there are."""
+        locks = self.locks.by_futex(clock.mono() + _SEARCH_S)
+        for thread, futex in waiting:
+            if futex in locks:
+                self._note_wait(thread, locks[futex])
+
+    def _note_wait(self, thread: Thread, address: int) -> None:
+        # One that has moved meanwhile may wait for what it held when it was read.
+        if self.interpreter.has_rested(thread):
+            timed = bool(thread.rest.arguments[_FUTEX_TIMEOUT])
+            self.waits.append(self._wait(thread, address, timed))
 
     def _slept_for(self, thread: Thread, futex: int) -> int:
         """Return the object whose semaphore is this futex, among what the calls work with."""
@@ -122,6 +142,9 @@ class _Graph:
             purpose, owner = "thread to end", joins
         elif kind == SIMPLE_QUEUE:
             purpose, owner = purpose or "queue item", address
+        elif thread.calls[0].is_in(_IMPORTING, "acquire"):
+            purpose, owner = "lock", thread.calls[0].local("self")
+            lock = self.locks.note(owner).address
         elif purpose == "semaphore":
             lock = self.locks.note(owner).address
         elif not purpose or kind == SEMLOCK:
@@ -175,8 +198,8 @@ class _Graph:
         for frame in thread.calls:
             try:
                 for where in held(self.interpreter.frames, frame):
-                    # A condition takes a lock of its own for each that waits.
-                    own = where.certain or not frame.code.file.endswith("/threading.py")
+                    # A condition takes a lock of its own for each that waits, and so on.
+                    own = where.certain or not frame.code.file.endswith(_PRIVATE)
                     if own and where.address not in given_away:
                         yield from ((one, where) for one in self.locks.inside(where.address))
             except Unreadable:
@@ -213,7 +236,7 @@ class _Graph:
         """Return a wait as the section shows it."""
         calls = wait.thread.calls
         where = next((one for one in calls if is_own(one.code.file)), calls[0])
-        name = wait.joins_name or names.of(wait.lock, wait.owner) or self._type_name(wait.owner)
+        name = wait.joins_name or self.name_of(wait.lock, wait.owner, names)
         return {
             "tid": wait.thread.tid,
             "thread": wait.thread.name,
@@ -225,6 +248,16 @@ class _Graph:
             "joins": wait.joins_name or None,
             "at": where.payload(),
         }
+
+    def name_of(self, lock: int, owner: int, names: Names) -> str:
+        """Return the best name there is for what is held or waited for."""
+        known = self.locks.known.get(lock)
+        try:
+            if known is not None and known.kind == MODULE_LOCK:
+                return f"import of {self.objects.text(self.objects.attribute(lock, 'name'))}"
+        except (Unreadable, OutOfTime):
+            pass  # it is still a lock
+        return names.of(lock, owner) or self._type_name(owner)
 
     def _type_name(self, address: int) -> str:
         try:
@@ -243,6 +276,13 @@ class _Graph:
         return circles(following)
 
 
+def _futex_of(thread: Thread) -> int:
+    """Return the futex a thread sleeps in; 0 when it is elsewhere."""
+    rest = thread.rest
+    known = rest.syscall == "futex" and len(rest.arguments) > _FUTEX_TIMEOUT
+    return rest.arguments[0] if known else 0
+
+
 def _settle(lock: Lock, claimed: list[tuple[Thread, Held]]) -> None:
     """Decide who holds a lock: its own word first, then a block, then an `acquire()` gone past."""
     if lock.ident is not None:
@@ -255,12 +295,12 @@ def _settle(lock: Lock, claimed: list[tuple[Thread, Held]]) -> None:
         lock.wrapper = lock.wrapper or lock.where.address
 
 
-def _lock_entry(lock: Lock, names: Names) -> Payload:
+def _lock_entry(lock: Lock, graph: _Graph, names: Names) -> Payload:
     holder = lock.holder
     return {
         "id": hex(lock.address),
         "kind": lock.kind,
-        "name": names.of(lock.address, lock.wrapper),
+        "name": graph.name_of(lock.address, lock.wrapper, names),
         "locked": lock.locked,
         "holder_tid": holder.tid if holder else None,
         "holder_ident": lock.ident,

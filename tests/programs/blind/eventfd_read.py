@@ -1,4 +1,4 @@
-"""DIAGNOSIS blocked.ipc|wait.no_waker: os.eventfd_read() on a counter of zero, nobody adds to it."""
+"""DIAGNOSIS blocked.ipc|wait.no_waker: os.eventfd_read() on a counter of zero, which stays."""
 
 import os
 

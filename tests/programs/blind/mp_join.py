@@ -1,4 +1,4 @@
-"""DIAGNOSIS blocked.child_process: multiprocessing.Process.join() on children that sleep for days."""
+"""DIAGNOSIS blocked.child_process: multiprocessing.Process.join() on children which sleep on."""
 
 import multiprocessing as mp
 import time

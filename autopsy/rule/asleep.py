@@ -15,11 +15,15 @@ from autopsy.source import ENDLESS
 
 # A loop that only asks for something uses next to no CPU between two sleeps.
 _WORKS = 0.06
+# More wake-ups than this in the window are more than the ticking of something idle.
+_OFTEN = 4
 
 
 def sleep(_: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
     """A sleep: one long one, or one of many short ones."""
     where = f"stacks: {one.where}"
+    if one.stack_moved and _loop_of(one).startswith("while ") and not _is_endless(one):
+        yield from _in_turns(one, seen, where)
     if one.stack_moved:
         note = f"movement, stacks: {one.switches} wake-ups, at another place in the second sample"
         yield hit(Code.NONE_PROGRESSING, 0.45, seen, note, where)
@@ -37,14 +41,35 @@ def sleep(_: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
 def _in_turns(one: Thread, seen: str, where: str) -> Iterator[Diagnosis]:
     """Short sleeps again and again: it asks for something, or it does something at times."""
     woke = f"movement: {one.switches} wake-ups"
-    loop = next((frame.loop for frame in one.frames if frame.loop), "")
+    loop = _loop_of(one)
     if loop in ENDLESS:
         note = f"stacks: its loop `{loop}` has no way out: it waits for nothing in particular"
-        yield hit(Code.NONE_IDLE, 0.5, seen, woke, note, where)
+        often = one.switches > _OFTEN
+        yield hit(Code.NONE_PROGRESSING, 0.5 if often else 0.45, seen, woke, note, where)
+        yield hit(Code.NONE_IDLE, 0.45 if often else 0.5, seen, woke, note, where)
         yield hit(Code.BLOCKED_POLLING, 0.4, seen, woke, note, where)
     else:
         until = (f"stacks: in the loop `{loop}`",) if loop else ()
         yield hit(Code.BLOCKED_POLLING, 0.6 if loop else 0.4, seen, woke, *until, where)
+
+
+def _loop_of(one: Thread) -> str:
+    """The head of the innermost loop of the program's own around where it sleeps."""
+    return next((frame.loop for frame in one.frames if frame.loop), "")
+
+
+def _is_endless(one: Thread) -> bool:
+    return _loop_of(one) in ENDLESS
+
+
+def poll_of_nothing(one: Thread, seen: str) -> Iterator[Diagnosis]:
+    """A poll of no descriptor: a sleep in disguise, or one that never ends."""
+    where, left = f"stacks: {one.where}", one.timeout_left_s
+    if left is None:
+        yield hit(Code.WAIT_NO_WAKER, 0.6, seen, "process: it waits for no descriptor", where)
+    elif one.switches == 0:
+        length = f"process: it waits for nothing, for {left:.0f} s"
+        yield hit(Code.BLOCKED_SLEEP, 0.8 if left > LONG_S else 0.5, seen, length, where)
 
 
 def _one_sleep(one: Thread, seen: str, where: str) -> Diagnosis:
@@ -58,11 +83,15 @@ def _one_sleep(one: Thread, seen: str, where: str) -> Diagnosis:
     return hit(Code.BLOCKED_SLEEP, sure, seen, "movement: not one wake-up", length, where)
 
 
-def timed(_: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
+def timed(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
     """A wait for another thread that gives up by itself, soon or in days."""
     where, left = f"stacks: {one.where}", one.timeout_left_s
     if one.parked:
         return
+    if case.lock_waits.get(one.tid, {}).get("for") == "lock":
+        note = "process, thread_locks: it tries to take a lock, again and again if in a loop"
+        yield hit(Code.BLOCKED_POLLING, 0.45, seen, note, where)
+        yield hit(Code.DEADLOCK_IN_PROCESS, 0.42, seen, note, where)
     if left is None or left <= LONG_S or not one.still:
         yield hit(Code.NONE_IDLE, 0.3, seen, "process: the wait has a timeout", where)
         return

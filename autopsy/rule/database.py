@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from autopsy import needs
 from autopsy.case import Case, Thread
 from autopsy.cause import Code, Diagnosis, hit
+from autopsy.rule.rest import just_heard
 from autopsy.section import Payload
 
 _DRIVERS = ("psycopg", "asyncpg", "pg8000", "sqlalchemy/dialects/postgresql")
@@ -40,7 +41,11 @@ def database(case: Case) -> Iterator[Diagnosis]:
     locked = [one for one in mine if one.get("wait_type") == "Lock"]
     for backend in locked:
         yield _lock_wait(case, backend)
-    waiting = [one for one in case.threads if _is_in(one, _DRIVERS) and not one.running]
+    waiting = [
+        one
+        for one in case.threads
+        if _is_in(one, _DRIVERS) and one.still and not just_heard(case, one)
+    ]
     if waiting and not locked:
         yield from _slow(waiting[0], mine)
     if waiting and not mine:
@@ -54,8 +59,9 @@ def _lock_wait(case: Case, backend: Payload) -> Diagnosis:
     blockers = [by_pid[pid] for pid in backend.get("blocked_by") or [] if pid in by_pid]
     lines = [_waits(backend), *(_blocks(one, backend) for one in blockers[:_MANY])]
     lines += [f"stacks: {one.where}" for one in case.threads if _is_in(one, _DRIVERS)][:2]
-    own = [one for one in _roots(backend, by_pid) if one.get("ours")]
-    if not own:
+    roots = _roots(backend, by_pid)
+    own = [one for one in roots if one.get("ours")]
+    if not own or len(own) < len(roots):
         return hit(Code.BLOCKED_DB_LOCK, 0.95 if blockers else 0.85, *lines)
     note = f"databases: the session {own[0]['pid']} that blocks it is of this very process"
     held = [line for one in case.threads for line in _waits_for_a_held_lock(case, one)]
@@ -65,7 +71,7 @@ def _lock_wait(case: Case, backend: Payload) -> Diagnosis:
 
 
 def _roots(backend: Payload, by_pid: dict[int, Payload]) -> list[Payload]:
-    """All sessions that block this one, directly or through others."""
+    """The sessions at whose end all would go on: those that wait for none, or all of a circle."""
     found: dict[int, Payload] = {}
     queue = list(backend.get("blocked_by") or [])
     while queue:
@@ -73,7 +79,8 @@ def _roots(backend: Payload, by_pid: dict[int, Payload]) -> list[Payload]:
         if pid in by_pid and pid not in found:
             found[pid] = by_pid[pid]
             queue += by_pid[pid].get("blocked_by") or []
-    return list(found.values())
+    free = [one for one in found.values() if not one.get("blocked_by")]
+    return free or list(found.values())
 
 
 def _waits_for_a_held_lock(case: Case, one: Thread) -> tuple[str, ...]:
@@ -157,13 +164,17 @@ def _redis(case: Case) -> Iterator[Diagnosis]:
         ):
             note = "movement: it asks again and again, with commands that take a lock"
             yield hit(Code.BLOCKED_DISTRIBUTED_LOCK, 0.6, note, *taken, *told, where)
-        elif _is_in(one, _REDIS) and not one.running and _asks_to_wait(one, clients):
+        elif _awaits_redis(case, one) and _asks_to_wait(one, clients):
             yield from _for_an_item(one, told, where)
 
 
 def _lasting(lock: Payload) -> str:
     left = lock.get("ttl_s")
     return "which never ends by itself" if left is None else f"for {left} s more"
+
+
+def _awaits_redis(case: Case, one: Thread) -> bool:
+    return _is_in(one, _REDIS) and one.still and not just_heard(case, one)
 
 
 def _asks_to_wait(one: Thread, clients: list[Payload]) -> bool:

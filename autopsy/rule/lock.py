@@ -28,6 +28,7 @@ def locks(case: Case) -> Iterator[Diagnosis]:
         return
     kinds = {one.tid: needs.kind_of_wait(case, one) for one in private}
     lines = tuple(_line(case, one, kinds[one.tid]) for one in private[:_MANY])
+    yield from _loops_kept(private)
     proven = [*_circles(case, private), *_dead_holders(case, private)]
     yield from proven
     if len(private) == len(case.threads):
@@ -57,6 +58,14 @@ def _circles(case: Case, private: list[Thread]) -> Iterator[Diagnosis]:
         where = [f"stacks: {member.called}: {member.where}" for member, _ in links[:_MANY]]
         come_back = f"stacks: {one.called} comes back to itself"
         yield hit(Code.DEADLOCK_IN_PROCESS, 0.97 if exact else 0.75, *lines, come_back, *where)
+
+
+def _loops_kept(private: list[Thread]) -> Iterator[Diagnosis]:
+    """A coroutine waits as only a thread may: what it waits for may be its own loop's to do."""
+    for one in private:
+        if one.in_event_loop:
+            note = f"stacks: {one.called} runs the event loop and waits for another thread"
+            yield hit(Code.ASYNCIO_LOOP_BLOCKED, 0.86, note, f"stacks: {one.where}")
 
 
 def _dead_holders(case: Case, private: list[Thread]) -> Iterator[Diagnosis]:

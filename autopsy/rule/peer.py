@@ -9,17 +9,22 @@ from collections.abc import Iterator
 
 from autopsy.case import Case, Thread
 from autopsy.cause import Code, Diagnosis, hit
-from autopsy.rule.rest import is_served_here
+from autopsy.rule import asleep
+from autopsy.rule.rest import is_served_here, just_heard
 from autopsy.section import Payload
 
+_PIPE_WAITS = ("pipe_read", "pipe_write")
+# Where the standard library waits for a child that it has started.
+_OF_A_CHILD = ("communicate", "_communicate", "check_output", "run")
+# With no descriptor these are sleeps; of epoll the descriptors may just not be known.
+_SLEEPING_POLLS = ("poll", "ppoll", "select", "pselect6")
 _PIPE_WRITES = ("pipe_write", "anon_pipe_write")
 TRANSFER_CALLS = frozenset(
     {"read", "readv", "write", "writev", "recvfrom", "recvmsg", "sendto", "sendmsg", "connect"}
+    | {"recvmmsg", "sendmmsg", "sendfile", "splice"}
 )
 # Such a call returns only when something has come or gone, but for what our own looks cost.
 _FLOWING_SWITCHES = 3
-# Data that came more recently than this is a sign of life.
-_JUST_MS = 400
 
 
 def for_a_child(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
@@ -64,7 +69,7 @@ def at_a_descriptor(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
         return
     if fd in case.sockets or target.startswith("socket:"):
         yield from _at_a_socket(case, one, fd, seen)
-    elif target.startswith("pipe:"):
+    elif target.startswith("pipe:") or any(name in one.wchan for name in _PIPE_WAITS):
         yield from _at_a_pipe(case, one, fd, target, seen)
     elif one.syscall in ("read", "readv"):
         yield from _special_file(case, fd, target, seen, f"stacks: {one.where}")
@@ -76,10 +81,8 @@ def _at_a_socket(case: Case, one: Thread, fd: int, seen: str) -> Iterator[Diagno
     kind = str(entry.get("kind", ""))
     if one.in_event_loop:
         yield hit(Code.ASYNCIO_LOOP_BLOCKED, 0.9 if one.still else 0.5, seen, socket, where)
-    elif _flows(one, entry):
-        note = f"sockets, movement: data came {entry['silent_ms']} ms ago, {one.switches} wake-ups"
-        yield hit(Code.NONE_PROGRESSING, 0.6, seen, socket, note, where)
-        yield hit(Code.BLOCKED_EXTERNAL, 0.4, seen, socket, note, where)
+    elif one.syscall != "connect" and just_heard(case, one):
+        yield from _data_flows(one, seen, socket)
     elif kind.startswith("unix"):
         yield from _at_a_local_socket(case, entry, seen, socket, where)
     elif kind.startswith("udp") and str(entry.get("peer", "")).rpartition(":")[2] in ("", "0"):
@@ -94,11 +97,10 @@ def _at_a_socket(case: Case, one: Thread, fd: int, seen: str) -> Iterator[Diagno
         yield hit(Code.BLOCKED_EXTERNAL, 0.9 if one.still else 0.5, seen, socket, where)
 
 
-def _flows(one: Thread, socket: Payload) -> bool:
-    """Whether data has just come: it is slow perhaps, and does not hang."""
-    silent = socket.get("silent_ms")
-    came = silent is not None and silent < _JUST_MS and bool(socket.get("received_bytes"))
-    return came and one.switches > 0 and one.syscall != "connect"
+def _data_flows(one: Thread, seen: str, socket: str) -> Iterator[Diagnosis]:
+    note = f"sockets, movement: data has just come, {one.switches} wake-ups"
+    yield hit(Code.NONE_PROGRESSING, 0.6, seen, socket, note, f"stacks: {one.where}")
+    yield hit(Code.BLOCKED_EXTERNAL, 0.4, seen, socket, note, f"stacks: {one.where}")
 
 
 def _at_a_local_socket(
@@ -163,7 +165,9 @@ def _at_a_pipe(case: Case, one: Thread, fd: int, target: str, seen: str) -> Iter
     peers = [peer for peer in case.pipe_peers(target) if peer["pid"] != case.pid]
     named = ", ".join(f"{peer['pid']} ({peer['name']}, {peer['end']})" for peer in peers[:4])
     line = f"fds: {fd} is {target}, also open in {named or 'no other process'}"
-    if one.syscall == "read":
+    if one.within(*_OF_A_CHILD, file="subprocess.py"):  # its own child has left it to a grandchild
+        yield hit(Code.BLOCKED_CHILD_PROCESS, 0.78, seen, line, _children(case), where)
+    elif one.syscall == "read":
         yield hit(Code.BLOCKED_IPC, 0.75, seen, line, where)
     elif fd in (1, 2) or any(peer["pid"] == case.parent for peer in peers):
         yield hit(Code.BLOCKED_SUPERVISOR_PIPE, 0.87, seen, line, where)
@@ -177,6 +181,9 @@ def _at_a_pipe(case: Case, one: Thread, fd: int, target: str, seen: str) -> Iter
 def poll(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
     """Wait for any of several descriptors."""
     where = f"stacks: {one.where}"
+    if not one.waits_on and one.syscall in _SLEEPING_POLLS:
+        yield from asleep.poll_of_nothing(one, seen)
+        return
     targets = {fd: case.descriptors.get(fd, "") for fd in one.waits_on}
     sockets = [case.sockets[fd] for fd in targets if fd in case.sockets]
     listens = any(entry["state"] in ("LISTEN", "LISTENING") for entry in sockets)
@@ -188,6 +195,8 @@ def poll(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
         return  # what its tasks await is told by the rules of event loops
     elif listens:
         yield hit(Code.NONE_IDLE, 0.55, seen, "sockets: waits for a connection", where)
+    elif sockets and just_heard(case, one):
+        yield from _data_flows(one, seen, _socket(case, sockets[0]["fd"]))
     elif sockets:
         which = "; ".join(_socket(case, entry["fd"]) for entry in sockets[:3])
         yield hit(Code.BLOCKED_EXTERNAL, 0.75, seen, which, where)
@@ -208,8 +217,9 @@ def _poll_of_strangers(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis
         return
     named = ", ".join(f"{peer['pid']} ({peer['name']}, {peer['end']})" for peer in peers[:4])
     line = f"fds: the pipes it waits at are also open in {named}"
-    yield hit(Code.BLOCKED_IPC, 0.65, seen, line, where)
-    yield hit(Code.BLOCKED_CHILD_PROCESS, 0.6, seen, line, _children(case), where)
+    own = one.within(*_OF_A_CHILD, file="subprocess.py")
+    yield hit(Code.BLOCKED_IPC, 0.6 if own else 0.65, seen, line, where)
+    yield hit(Code.BLOCKED_CHILD_PROCESS, 0.75 if own else 0.6, seen, line, _children(case), where)
 
 
 def _socket(case: Case, fd: int) -> str:

@@ -12,6 +12,8 @@ POLL_CALLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "ep
 SLEEP_CALLS = frozenset({"clock_nanosleep", "nanosleep"})
 SIGNAL_CALLS = frozenset({"pause", "rt_sigtimedwait", "rt_sigsuspend", "signalfd"})
 ACCEPT_CALLS = frozenset({"accept", "accept4"})
+# Data that came more recently than this is a sign of life.
+_JUST_MS = 400
 # SIGHUP, SIGUSR1, SIGUSR2, SIGTERM: what a main thread that waits for a signal handles.
 _WAKING_SIGNALS = (1, 10, 12, 15)
 # A shorter sleep may be one turn of a loop that is well.
@@ -35,6 +37,18 @@ def only_rests(case: Case, one: Thread) -> bool:
     return one.syscall in POLL_CALLS and not _has_peer(case, one)
 
 
+def just_heard(case: Case, one: Thread) -> bool:
+    """Return whether data has just come at a socket it waits at: slow perhaps, but no hang."""
+    fds = {*one.args[:1], *one.waits_on}
+    sockets = [case.sockets[fd] for fd in fds if fd in case.sockets]
+    return one.switches > 0 and any(
+        bool(entry.get("received_bytes"))
+        and entry.get("silent_ms") is not None
+        and entry["silent_ms"] < _JUST_MS
+        for entry in sockets
+    )
+
+
 def is_served_here(case: Case, socket: dict[str, object]) -> bool:
     """Return whether a connection was accepted here: its own port is one this process listens on.
 
@@ -52,7 +66,11 @@ def _has_peer(case: Case, one: Thread) -> bool:
     """Whether it waits at a socket that is connected to somebody."""
     found = [case.sockets[fd] for fd in one.waits_on if fd in case.sockets]
     return any(
-        entry.get("state") not in ("LISTEN", "LISTENING", "") and not is_served_here(case, entry)
+        str(entry.get("kind", "")).startswith("udp")
+        or (
+            entry.get("state") not in ("LISTEN", "LISTENING", "")
+            and not is_served_here(case, entry)
+        )
         for entry in found
     )
 

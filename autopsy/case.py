@@ -150,7 +150,8 @@ class Thread:
 
     @cached_property
     def in_event_loop(self) -> bool:
-        return self.within(*_LOOPS)
+        """Whether it runs an event loop; one that is not written in Python shows only its start."""
+        return self.within(*_LOOPS) or self.within("run", file="asyncio/runners.py")
 
     @cached_property
     def own_frame(self) -> Frame | None:

@@ -10,12 +10,15 @@ from handmade import (
     codes,
     evidence,
     frame,
+    inside,
+    lock,
     motion,
     parked,
     seen,
     sleeps,
     socket,
     thread,
+    wait,
 )
 
 LONG, SHORT = 1e6, 5.0
@@ -47,6 +50,13 @@ def for_a_signal(caught: str, *others: dict[str, Any]) -> dict[str, Any]:
     return sections
 
 
+def of_nothing(left_s: float | None, switches: int = 0) -> dict[str, Any]:
+    """Make a thread that polls no descriptor."""
+    look = thread(syscall="ppoll", timeout_left_s=left_s)
+    return seen(look, second=[{**look, "switches": switches}], stacks=[RESTS])
+
+
+TICKS = [("none.idle", 0.5), ("none.progressing", 0.45), ("blocked.polling", 0.4)]
 SLEEPS = {
     "for an unknown time": (seen(sleeps(), stacks=[RESTS]), [("blocked.sleep", 0.55)]),
     "for days": (seen(sleeps(left_s=LONG), stacks=[RESTS]), [("blocked.sleep", 0.85)]),
@@ -72,16 +82,45 @@ SLEEPS = {
         turns("while True (with a way out)"),
         [("blocked.polling", 0.6)],
     ),
-    "in turns, for ever": (turns("while True"), [("none.idle", 0.5), ("blocked.polling", 0.4)]),
-    "in turns, for ever as in C": (
-        turns("while 1"),
-        [("none.idle", 0.5), ("blocked.polling", 0.4)],
+    "in turns, for ever": (turns("while True"), TICKS),
+    "in turns, for ever as in C": (turns("while 1"), TICKS),
+    "in turns, often and for ever": (
+        turns("while True", switches=5),
+        [("none.progressing", 0.5), ("none.idle", 0.45), ("blocked.polling", 0.4)],
     ),
+    "at two places of a loop that waits for something": (
+        seen(
+            sleeps(),
+            stacks=[[frame("rest", loop="while not ready()")], OTHER],
+            moved=True,
+        ),
+        [("blocked.polling", 0.6), ("none.progressing", 0.45)],
+    ),
+    "at two places of a loop that waits for nothing": (
+        seen(sleeps(), stacks=[[frame("rest", loop="while True")], OTHER], moved=True),
+        [("none.progressing", 0.45)],
+    ),
+    "at two places of a loop over something": (
+        seen(sleeps(), stacks=[[frame("rest", loop="for row in rows")], OTHER], moved=True),
+        [("none.progressing", 0.45)],
+    ),
+    "in a poll of nothing, for ever": (of_nothing(None), [("wait.no_waker", 0.6)]),
+    "in a poll of nothing, for days": (of_nothing(LONG), [("blocked.sleep", 0.8)]),
+    "in a poll of nothing, for seconds": (of_nothing(SHORT), [("blocked.sleep", 0.5)]),
+    "in a poll of nothing, in turns": (of_nothing(SHORT, switches=1), [("unknown", 0.0)]),
 }
 GIVES_UP = {
     "at an unknown time": (timed(None), [("none.idle", 0.3)]),
     "soon": (timed(SHORT), [("none.idle", 0.3)]),
     "in days": (timed(LONG), [("wait.no_waker", 0.6), ("blocked.sleep", 0.55)]),
+    "soon, for a lock that was read": (
+        {**timed(SHORT), "thread_locks": inside([lock()], wait(timed=True))},
+        [("blocked.polling", 0.45), ("deadlock.in_process", 0.42), ("none.idle", 0.3)],
+    ),
+    "soon, for something else that was read": (
+        {**timed(SHORT), "thread_locks": inside([], wait(**{"for": "condition"}))},
+        [("none.idle", 0.3)],
+    ),
     "in days, but it moves": (timed(LONG, switches=5), [("none.idle", 0.3)]),
 }
 SIGNALS = {
@@ -214,6 +253,11 @@ LINES = {
     ),
     "beside: the main thread waits for an event": (
         f"stacks: MainThread waits in {THREADING}:1, perhaps for thread 11 (python)"
+    ),
+    "sleeps: in a poll of nothing, for ever": "process: it waits for no descriptor",
+    "sleeps: in a poll of nothing, for days": "process: it waits for nothing, for 1000000 s",
+    "gives up: soon, for a lock that was read": (
+        "process, thread_locks: it tries to take a lock, again and again if in a loop"
     ),
     "by the stack alone: it sleeps": (
         "process: the system call is not known, nor whether the wait has a timeout"

@@ -24,6 +24,7 @@ PACKAGES = "/venv/lib/python3.11/site-packages"
 SAVES = frame("save", "/app/shop.py", 5, "cursor.execute(UPDATE)")
 DRIVER = [frame("execute", f"{PACKAGES}/psycopg/cursor.py"), SAVES]
 WAITS = thread(syscall="poll", waits_on=[3])
+JUST = socket(silent_ms=100, received_bytes=5)
 AT_A_SOCKET = {"sockets": {"sockets": [socket()]}}
 ROW = {"wait_type": "Lock", "wait": "transactionid", "query": "UPDATE a"}
 IDLE = {"state": "idle in transaction", "query": "UPDATE a"}
@@ -79,7 +80,19 @@ POSTGRESQL = {
     ),
     "two rows in a circle": (
         asks(backend(1, blocked_by=[2], **ROW), {**FOREIGN, "blocked_by": [1]}),
-        [(SELF, 0.96)],
+        [(LOCK, 0.95)],
+    ),
+    "a row that it has itself, through one that another process has": (
+        asks(
+            backend(1, blocked_by=[2], **ROW),
+            {**OWN, "blocked_by": [3]},
+            {**FOREIGN, "pid": 3},
+        ),
+        [(LOCK, 0.95)],
+    ),
+    "a row that both it and another process have": (
+        asks(backend(1, blocked_by=[2, 3], **ROW), OWN, {**FOREIGN, "pid": 3}),
+        [(LOCK, 0.95)],
     ),
     "a row of its own, and a lock that the waiter holds": (
         beside([*DRIVER[:1], {**SAVES, "file": "/app/x.py", "inside": ["LOCK"]}], OWN),
@@ -122,6 +135,14 @@ POSTGRESQL = {
     ),
     "two sessions at rest": (asks(backend(1, state="idle"), backend(2, state="idle")), NOTHING),
     "a transaction at rest": (asks(backend(1, **IDLE)), NOTHING),
+    "rows that keep coming": (
+        asks(backend(1), sockets={"sockets": [JUST]}, second=[{**WAITS, "switches": 1}]),
+        [("none.progressing", 0.6), ("blocked.external", 0.4)],
+    ),
+    "a driver that moves": (
+        asks(backend(1), second=[{**WAITS, "switches": 5}]),
+        [("none.progressing", 0.4)],
+    ),
     "only sessions of others": (asks(FOREIGN), [(QUERY, 0.5), (LOCK, 0.4)]),
     "titles, of which one waits": (
         titles("postgres: shop idle", "postgres: shop UPDATE waiting"),

@@ -165,6 +165,14 @@ BYSTANDERS = {
         beside(thread(11, syscall="poll", waits_on=[3]), WORKS, sockets={"sockets": [socket()]}),
         [("blocked.external", 0.55), ("deadlock.in_process", 0.45)],
     ),
+    "a poll for a datagram": (
+        beside(
+            thread(11, syscall="poll", waits_on=[3]),
+            WORKS,
+            sockets={"sockets": [socket(kind="udp", state="", peer="")]},
+        ),
+        [("blocked.external", 0.55), ("deadlock.in_process", 0.45)],
+    ),
     "two wait for locks, one waits for an answer": (
         seen(
             parked(10),
@@ -225,6 +233,10 @@ NO_WAKER = {
     "another may bring it after a long sleep": (
         seen(parked(), sleeps(11, LONG), stacks=[WAITS, WORKS]),
         [("blocked.sleep", 0.55)],
+    ),
+    "it runs the event loop": (
+        seen(parked(), stacks=[[*WAITS, frame("BaseEventLoop._run_once")]]),
+        [("asyncio.loop_blocked", 0.86), ("wait.no_waker", 0.8)],
     ),
     "a pool waits for itself": (
         seen(
@@ -341,6 +353,11 @@ def test_the_processes_that_may_hold_a_shared_lock_are_named(
             "stacks: the main thread is done and waits for the others to end; none of them moves",
         ),
         (
+            NO_WAKER["it runs the event loop"],
+            "asyncio.loop_blocked",
+            "stacks: MainThread runs the event loop and waits for another thread",
+        ),
+        (
             NO_WAKER["a pool waits for itself"],
             "deadlock.in_process",
             "stacks: a thread of a pool waits for that pool",
@@ -351,7 +368,7 @@ def test_the_processes_that_may_hold_a_shared_lock_are_named(
             "process: it handles SIGTERM, SIGHUP or SIGUSR, whose handler may wake it",
         ),
     ],
-    ids=["rest", "live", "holder", "shutdown", "pool", "signal"],
+    ids=["rest", "live", "holder", "shutdown", "loop", "pool", "signal"],
 )
 def test_the_decisive_line_is_among_the_evidence(
     row: tuple[dict[str, Any], Any], code: str, line: str

@@ -9,6 +9,7 @@ from handmade import child, codes, evidence, frame, seen, socket, thread
 
 CODE = [[frame("ask")]]
 IN_LOOP = [[frame("ask"), frame("BaseEventLoop._run_once", "/lib/python3.11/asyncio/events.py")]]
+FOR_A_CHILD = [[frame("_communicate", "/usr/lib/python3.11/subprocess.py"), frame("ask")]]
 PIPE = "pipe:[5]"
 WRITER = child(pipes=[PIPE], syscall="write", wchan="pipe_write")
 STRANGER = {"pid": 500, "name": "tail", "end": "r"}
@@ -186,6 +187,22 @@ TABLE = {
         calls("read", fds=fds(PIPE, **{PIPE: [STRANGER]})),
         [("blocked.ipc", 0.75)],
     ),
+    "a FIFO that nobody writes": (
+        calls("read", wchan="anon_pipe_read", fds=fds("/tmp/fifo")),
+        [("blocked.ipc", 0.75)],
+    ),
+    "a FIFO that nobody reads": (
+        calls("write", wchan="pipe_write", fds=fds("/tmp/fifo", **{"/tmp/fifo": [STRANGER]})),
+        [("blocked.ipc", 0.8)],
+    ),
+    "the output of a child, which a grandchild keeps open": (
+        calls("read", stacks=FOR_A_CHILD, fds=fds(PIPE, **{PIPE: [STRANGER]})),
+        [("blocked.child_process", 0.78)],
+    ),
+    "a full pipe that it splices to": (
+        calls("splice", fds=fds(PIPE, **{PIPE: [STRANGER]})),
+        [("blocked.ipc", 0.8)],
+    ),
     "its full output": (
         calls("write", 1, fds=fds(PIPE, 1)),
         [("blocked.supervisor_pipe", 0.87)],
@@ -249,6 +266,19 @@ TABLE = {
         polls(fds=fds(PIPE, **{PIPE: [STRANGER]})),
         [("blocked.ipc", 0.65), ("blocked.child_process", 0.6)],
     ),
+    "a poll of the output of a child, which a grandchild keeps open": (
+        polls(stacks=FOR_A_CHILD, fds=fds(PIPE, **{PIPE: [STRANGER]})),
+        [("blocked.child_process", 0.75), ("blocked.ipc", 0.6)],
+    ),
+    "a poll of data that has just come": (
+        wakes(1, polls(sockets=sockets(JUST))),
+        [("none.progressing", 0.6), ("blocked.external", 0.4)],
+    ),
+    "a poll of nothing": (
+        seen(thread(syscall="poll"), stacks=CODE),
+        [("wait.no_waker", 0.6)],
+    ),
+    "an epoll of nothing known": (seen(thread(syscall="epoll_wait"), stacks=CODE), UNKNOWN),
     "a poll of pipes of its own": (polls(fds=fds(PIPE)), [("none.idle", 0.4)]),
 }
 
@@ -265,7 +295,7 @@ LINES = {
     "0 bytes not taken by it",
     "a socket of which only the name is known": "fds: 3 is socket:[9]",
     "data that keeps coming": "movement: 4 wake-ups: what it waits for keeps coming",
-    "data that has just come": "sockets, movement: data came 100 ms ago, 1 wake-ups",
+    "data that has just come": "sockets, movement: data has just come, 1 wake-ups",
     "the next request of a client": (
         "sockets: it was accepted here: a client that asks for nothing at the moment"
     ),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from autopsy import clock
 from autopsy.collect.patient import Patient
-from autopsy.cpython import lockgraph, motion, pool, tasklist
+from autopsy.cpython import locklist, motion, pool, tasklist
 from autopsy.cpython.interpreter import Interpreter, open_interpreter
 from autopsy.cpython.reader import OutOfTime, Unreadable
 from autopsy.section import Payload, Skipped
@@ -31,7 +31,7 @@ class Interior:
 
     def thread_locks(self, patient: Patient) -> Payload:
         """Return who waits for which lock and who holds it."""
-        return self._read(patient, lockgraph.collect)
+        return self._read(patient, locklist.collect)
 
     def tasks(self, patient: Patient) -> Payload:
         """Return the tasks of asyncio and what each awaits."""

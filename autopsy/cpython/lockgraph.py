@@ -1,4 +1,4 @@
-"""The `thread_locks` section: which thread waits for which lock, who holds it, and circles.
+"""Which thread waits for which lock, who holds it, and circles of them.
 
 Secret: a waiter is known by the futex it sleeps in, which is the semaphore of its lock; a holder by
 the owner field of the lock, by the `with` block it stands in, or by an `acquire()` that it has not
@@ -14,15 +14,11 @@ from autopsy import clock
 from autopsy.cpython.frame import Frame
 from autopsy.cpython.held import Held, bound_to, held
 from autopsy.cpython.interpreter import Interpreter, Thread
-from autopsy.cpython.lock import MODULE_LOCK, RLOCK, SEMLOCK, SIMPLE_QUEUE, Lock, Locks
-from autopsy.cpython.naming import Names
+from autopsy.cpython.lock import RLOCK, SEMLOCK, SIMPLE_QUEUE, Lock, Locks
 from autopsy.cpython.orphan import keepers
-from autopsy.cpython.reader import OutOfTime, Unreadable
-from autopsy.section import Payload
-from autopsy.source import is_own
+from autopsy.cpython.reader import Unreadable
 
 _FUTEX_TIMEOUT = 3
-_MAX_LOCKS, _MAX_WAITS = 500, 4000
 # The call that waits may be one of the standard library's own.
 _INNER_CALLS = 4
 _IMPORTING = "importlib._bootstrap>"
@@ -43,35 +39,8 @@ class Wait:
     joins_name: str
 
 
-def collect(interpreter: Interpreter) -> Payload:
-    """Return the section.
-
-    Shapes: cycles of thread ids, each waiting for a lock of the next, or for its end.
-    """
-    graph = _Graph(interpreter)
-    try:
-        graph.find_waits()
-        graph.find_holds()
-        graph.find_keepers()
-    except OutOfTime:
-        pass  # fewer of them
-    names = graph.names()
-    locks = list(graph.locks.known.values())
-    return {
-        "python": interpreter.version,
-        "locks": [_lock_entry(one, graph, names) for one in locks[:_MAX_LOCKS]],
-        "waits": [graph.wait_entry(one, names) for one in graph.waits[:_MAX_WAITS]],
-        "cycles": graph.cycles(),
-        "threads": [
-            {"tid": one.tid, "ident": one.ident, "name": one.name, "daemon": one.daemon}
-            for one in interpreter.threads
-        ],
-        "left_out": max(0, len(locks) - _MAX_LOCKS) + max(0, len(graph.waits) - _MAX_WAITS),
-    }
-
-
-class _Graph:
-    """One look at the locks of all threads."""
+class Graph:
+    """One look at the locks of all threads; the steps are to be taken in their order."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter = interpreter
@@ -215,56 +184,6 @@ class _Graph:
         except Unreadable:
             return {condition}
 
-    # What was found
-
-    def names(self) -> Names:
-        """Name every lock and every object that is waited for."""
-        locks = self.locks.known
-        wanted = {*locks, *(one.owner for one in self.waits)}
-        wanted.update(one.wrapper for one in locks.values())
-        names = Names(self.objects, wanted - {0})
-        concerned = [one.thread for one in self.waits]
-        concerned += [one.holder for one in locks.values() if one.holder]
-        try:
-            for thread in {one.tid: one for one in concerned}.values():
-                names.gather(thread.calls)
-        except OutOfTime:
-            pass  # a wait is worth more than its name
-        return names
-
-    def wait_entry(self, wait: Wait, names: Names) -> Payload:
-        """Return a wait as the section shows it."""
-        calls = wait.thread.calls
-        where = next((one for one in calls if is_own(one.code.file)), calls[0])
-        name = wait.joins_name or self.name_of(wait.lock, wait.owner, names)
-        return {
-            "tid": wait.thread.tid,
-            "thread": wait.thread.name,
-            "for": wait.purpose,
-            "lock": hex(wait.lock) if wait.lock else None,
-            "name": name,
-            "timed": wait.timed,
-            "joins_tid": wait.joins.tid if wait.joins else None,
-            "joins": wait.joins_name or None,
-            "at": where.payload(),
-        }
-
-    def name_of(self, lock: int, owner: int, names: Names) -> str:
-        """Return the best name there is for what is held or waited for."""
-        known = self.locks.known.get(lock)
-        try:
-            if known is not None and known.kind == MODULE_LOCK:
-                return f"import of {self.objects.text(self.objects.attribute(lock, 'name'))}"
-        except (Unreadable, OutOfTime):
-            pass  # it is still a lock
-        return names.of(lock, owner) or self._type_name(owner)
-
-    def _type_name(self, address: int) -> str:
-        try:
-            return self.objects.type_of(address).short_name if address else ""
-        except (Unreadable, OutOfTime):
-            return ""
-
     def cycles(self) -> list[list[int]]:
         """Return each circle of threads of which every one waits for the next."""
         following: dict[int, int] = {}
@@ -285,7 +204,8 @@ def _futex_of(thread: Thread) -> int:
 
 def _settle(lock: Lock, claimed: list[tuple[Thread, Held]]) -> None:
     """Decide who holds a lock: its own word first, then a block, then an `acquire()` gone past."""
-    if lock.ident is not None:
+    if lock.ident is not None or lock.kind == SEMLOCK:
+        # A forked process has the calls of its parent below its own, not the locks they took.
         claimed = [one for one in claimed if one[0].ident == lock.ident]
     certain = [one for one in claimed if one[1].certain]
     owners = certain or claimed
@@ -293,23 +213,6 @@ def _settle(lock: Lock, claimed: list[tuple[Thread, Held]]) -> None:
         lock.holder, lock.where = owners[-1]
         lock.ident, lock.count = lock.holder.ident, lock.count or 1
         lock.wrapper = lock.wrapper or lock.where.address
-
-
-def _lock_entry(lock: Lock, graph: _Graph, names: Names) -> Payload:
-    holder = lock.holder
-    return {
-        "id": hex(lock.address),
-        "kind": lock.kind,
-        "name": graph.name_of(lock.address, lock.wrapper, names),
-        "locked": lock.locked,
-        "holder_tid": holder.tid if holder else None,
-        "holder_ident": lock.ident,
-        "holder_name": lock.keeper or (holder.name if holder else ""),
-        "holder_alive": None if lock.ident is None else holder is not None,
-        "held_at": lock.where.frame.payload(lock.where.line) if lock.where else None,
-        "count": lock.count,
-        "shared": lock.kind == SEMLOCK,
-    }
 
 
 def _wrapper(frame: Frame) -> int:

@@ -20,7 +20,7 @@ import pytest
 from autopsy.collect import procfs
 from autopsy.collect.interior import Interior
 from autopsy.collect.patient import open_patient
-from autopsy.cpython import layout, lockgraph, pool, tasklist
+from autopsy.cpython import layout, locklist, pool, tasklist
 from autopsy.cpython.census import find
 from autopsy.cpython.interpreter import Interpreter, open_interpreter
 from autopsy.cpython.reader import Memory, OutOfTime, Unreadable
@@ -63,7 +63,7 @@ def eventually_waiting(pid: int, count: int) -> dict[str, Any]:
     """Return the locks once so many threads wait: what follows "ready" takes its time."""
     deadline = time.monotonic() + 30
     while True:
-        found = lockgraph.collect(opened(pid))
+        found = locklist.collect(opened(pid))
         if len(found["waits"]) >= count or time.monotonic() > deadline:
             return found
         time.sleep(0.05)
@@ -248,6 +248,47 @@ def test_a_thread_that_imports_what_is_being_imported(tmp_path: Path) -> None:
     assert len(found["cycles"]) == 1
 
 
+SHARED = (
+    "import multiprocessing, os, signal, sys, time\n"
+    "context = multiprocessing.get_context('fork')\n"
+    "first, second = context.Lock(), context.Lock()\n"
+    "def work(ready):\n"
+    "    second.acquire(); ready.set()\n"
+    "    if sys.argv[1] == 'dies': os.kill(os.getpid(), signal.SIGKILL)\n"
+    "    with first: time.sleep(100)\n"
+    "with first:\n"
+    "    ready = context.Event()\n"
+    "    child = context.Process(target=work, args=(ready,), daemon=True)\n"
+    "    child.start(); ready.wait(); time.sleep(0.2)\n"
+    "    print('ready', child.pid, flush=True)\n"
+    "    with second: pass\n"
+)
+
+
+@pytest.mark.parametrize("what", ["waits", "dies"])
+def test_a_lock_shared_with_another_process(what: str) -> None:
+    with running(*code(SHARED), what) as pid:
+        found = eventually_waiting(pid, 1)
+        (child,) = procfs.child_ids(pid)
+        os.kill(child, signal.SIGKILL)
+    shared = {one["name"]: one for one in found["locks"]}
+    assert (shared["first"]["holder_tid"], "elsewhere" in shared["first"]) == (pid, False)
+    assert (shared["second"]["holder_tid"], shared["second"]["locked"]) == (None, True)
+    if what == "waits":
+        elsewhere = shared["second"]["elsewhere"]
+        assert (elsewhere["pid"], elsewhere["tid"], elsewhere["thread"]) == (
+            child,
+            child,
+            "MainThread",
+        )
+        assert elsewhere["at"]["function"] == "work"
+        assert shared["second"]["orphaned"] is False
+        assert sorted(map(sorted, found["cycles_across"])) == [sorted([(pid, pid), (child, child)])]
+    else:
+        assert (shared["second"]["elsewhere"], shared["second"]["orphaned"]) == (None, True)
+        assert found["cycles_across"] == []
+
+
 def test_a_convoy_is_no_circle() -> None:
     text = (
         "import threading, time\n"
@@ -259,7 +300,7 @@ def test_a_convoy_is_no_circle() -> None:
         "print('ready', flush=True); time.sleep(100)\n"
     )
     with running(*code(text)) as pid:
-        looks = [lockgraph.collect(opened(pid)) for _ in range(30)]
+        looks = [locklist.collect(opened(pid)) for _ in range(30)]
     assert [one["cycles"] for one in looks] == [[]] * 30
 
 
@@ -549,14 +590,14 @@ def test_a_stopped_process() -> None:
         while {procfs.stat_fields(f"/proc/{pid}/task/{tid}/stat")[1][0]
                for tid in procfs.thread_ids(pid)} != {"T"}:  # fmt: skip
             time.sleep(0.01)
-        first = lockgraph.collect(opened(pid))
-        assert lockgraph.collect(opened(pid)) == first
+        first = locklist.collect(opened(pid))
+        assert locklist.collect(opened(pid)) == first
         assert len(first["threads"]) >= 4
         os.kill(pid, signal.SIGCONT)
 
 
 def test_a_process_that_never_rests() -> None:
-    readers = (lockgraph.collect, tasklist.collect, pool.collect)
+    readers = (locklist.collect, tasklist.collect, pool.collect)
     with program("interior_hot.py") as pid:
         for _ in range(20):
             found = opened(pid, 0.8)
@@ -566,7 +607,7 @@ def test_a_process_that_never_rests() -> None:
                 except (Skipped, Unreadable, OutOfTime):
                     continue  # ordinary answers of a process that changes
             find(found, {1}, time.monotonic() + 0.1)
-        assert lockgraph.collect(opened(pid))["cycles"] == []
+        assert locklist.collect(opened(pid))["cycles"] == []
 
 
 def test_reasons_for_reading_nothing() -> None:

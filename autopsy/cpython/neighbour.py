@@ -50,6 +50,7 @@ class Neighbours:
         self._searched: set[Shared] = set()
         self._holders: dict[Shared, _Holder] = {}
         self._waits: dict[Member, Shared] = {}
+        self._waiting: dict[Member, tuple[Interpreter, Thread]] = {}
         self._own: dict[int, Shared] = {}
 
     def find_holders(self) -> None:
@@ -96,6 +97,7 @@ class Neighbours:
         for wait in graph.waits:
             if wait.lock and graph.locks.known[wait.lock].kind == SEMLOCK:
                 self._waits[pid, wait.thread.tid] = _place(graph, wait.lock, mappings)
+                self._waiting[pid, wait.thread.tid] = graph.interpreter, wait.thread
 
     def entry(self, lock: Lock) -> Payload:
         """Return what the section says of a shared lock that nobody here holds."""
@@ -127,9 +129,15 @@ class Neighbours:
                 path.append(one)
                 holder = self._holders.get(self._waits[one]) if one in self._waits else None
                 one = (holder.pid, holder.thread.tid) if holder and holder.thread else None
-            if one in path and len({pid for pid, _ in path[path.index(one) :]}) > 1:
-                found.append(path[path.index(one) :])
+            circle = path[path.index(one) :] if one in path else []
+            if len({pid for pid, _ in circle}) > 1 and all(map(self._still_waits, circle)):
+                found.append(circle)
         return found
+
+    def _still_waits(self, member: Member) -> bool:
+        """Whether it has slept until all were read: then there was a moment when all of it held."""
+        interpreter, thread = self._waiting[member]
+        return interpreter.has_rested(thread)
 
 
 def _own_call(thread: Thread) -> Payload | None:

@@ -18,6 +18,7 @@ _PIPE_WAITS = ("pipe_read", "pipe_write")
 _OF_A_CHILD = ("communicate", "_communicate", "check_output", "run")
 # With no descriptor these are sleeps; of epoll the descriptors may just not be known.
 _SLEEPING_POLLS = ("poll", "ppoll", "select", "pselect6")
+_READS = ("read", "readv")
 _PIPE_WRITES = ("pipe_write", "anon_pipe_write")
 TRANSFER_CALLS = frozenset(
     {"read", "readv", "write", "writev", "recvfrom", "recvmsg", "sendto", "sendmsg", "connect"}
@@ -71,7 +72,7 @@ def at_a_descriptor(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
         yield from _at_a_socket(case, one, fd, seen)
     elif target.startswith("pipe:") or any(name in one.wchan for name in _PIPE_WAITS):
         yield from _at_a_pipe(case, one, fd, target, seen)
-    elif one.syscall in ("read", "readv"):
+    elif one.syscall in _READS:
         yield from _special_file(case, fd, target, seen, f"stacks: {one.where}")
 
 
@@ -167,7 +168,7 @@ def _at_a_pipe(case: Case, one: Thread, fd: int, target: str, seen: str) -> Iter
     line = f"fds: {fd} is {target}, also open in {named or 'no other process'}"
     if one.within(*_OF_A_CHILD, file="subprocess.py"):  # its own child has left it to a grandchild
         yield hit(Code.BLOCKED_CHILD_PROCESS, 0.78, seen, line, _children(case), where)
-    elif one.syscall == "read":
+    elif one.syscall in _READS:
         yield hit(Code.BLOCKED_IPC, 0.75, seen, line, where)
     elif fd in (1, 2) or any(peer["pid"] == case.parent for peer in peers):
         yield hit(Code.BLOCKED_SUPERVISOR_PIPE, 0.87, seen, line, where)
@@ -242,7 +243,7 @@ def _stuck_writers(case: Case) -> tuple[str, ...]:
     read = {
         ours.get(fd)
         for one in case.threads
-        for fd in (one.args[:1] if one.syscall == "read" else one.waits_on)
+        for fd in (one.args[:1] if one.syscall in _READS else one.waits_on)
     }
     unread = set(ours.values()) - read
     return tuple(

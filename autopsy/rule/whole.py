@@ -34,7 +34,9 @@ def as_a_whole(case: Case) -> Iterator[Diagnosis]:
     elif looks[0]["state"] in "Tt":
         tracer = (case.process.get("status") or {}).get("TracerPid", "0")
         if tracer != "0":
-            yield hit(Code.STOPPED_TRACED, 1.0, f"process: state t, TracerPid {tracer}")
+            yield hit(
+                Code.STOPPED_TRACED, 1.0, f"process: state {looks[0]['state']}, TracerPid {tracer}"
+            )
         else:
             yield hit(Code.STOPPED_SIGNAL, 1.0, "process: state T (stopped), TracerPid 0")
 

@@ -183,6 +183,10 @@ TABLE = {
         [("blocked.ipc", 0.75)],
     ),
     "a pipe that nobody writes": (calls("read", fds=fds(PIPE)), [("blocked.ipc", 0.75)]),
+    "a pipe that nobody writes, into several buffers": (
+        calls("readv", fds=fds(PIPE)),
+        [("blocked.ipc", 0.75)],
+    ),
     "a pipe that another writes": (
         calls("read", fds=fds(PIPE, **{PIPE: [STRANGER]})),
         [("blocked.ipc", 0.75)],

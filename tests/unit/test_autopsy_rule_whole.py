@@ -78,7 +78,7 @@ TABLE: dict[str, tuple[dict[str, Any], list[tuple[str, float]], tuple[str, ...]]
     "stopped while somebody traces it": (
         stopped("T", tracer="42"),
         [("stopped.traced", 1.0)],
-        ("process: state t, TracerPid 42",),
+        ("process: state T, TracerPid 42",),
     ),
     "traced, and running": (
         stopped("S", tracer="42"),

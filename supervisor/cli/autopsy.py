@@ -225,6 +225,7 @@ def _order(
         start_ticks=worker.start_ticks,
         out=Path(call.settings.autopsy_dir) / f"{autopsy_id}.zip",
         budget_s=call.settings.autopsy_budget,
+        memory_over_bytes=call.settings.memory_snapshot_bytes,
         facts={"task_id": task.task_id, "attempt": task.attempt, "why": f"asked for by {by}"},
         kept=_own_words(task, worker),
         secrets=secrets,

@@ -79,11 +79,13 @@ class Captures:
         *,
         databases: Sequence[str] = (),
         end_statements: bool = True,
+        memory_snapshot_bytes: int = 64 * 2**20,
     ) -> None:
         self._directory = directory
         # By the environment: anybody may read a command line.
         self._environment = {_DATABASES: "\n".join(databases)} if databases else {}
         self._end_statements = end_statements
+        self._memory_over = str(memory_snapshot_bytes)
         self._clock = clock
         self._ear = ear
         self._done = done
@@ -180,6 +182,7 @@ class Captures:
             *("--out", str(wanted.out), "--budget", f"{budget:.2f}", "--facts", "-"),
             *("--log-ring", f"{own}/{kept.logs}", "--stack-ring", f"{own}/{kept.stacks}"),
             *("--output", f"{own}/{kept.output}", "--dump", f"{own}/{kept.dumps}"),
+            *("--memory-over", self._memory_over),
         )
         facts = wanted.facts.values
         if "output_start" in facts:  # what the worker said for earlier tasks is theirs

@@ -73,6 +73,7 @@ class ProcessPool:
             self._events.append,
             databases=settings.autopsy_databases,
             end_statements=settings.end_statements,
+            memory_snapshot_bytes=settings.memory_snapshot_bytes,
         )
         self._host = probe.HostWatch(clock)
 

@@ -332,6 +332,13 @@ class Settings:
             "a statement that waits there would be carried out after the attempt's end.",
         ),
     )
+    memory_snapshot_bytes: int = field(
+        default=64 * 2**20,
+        metadata=_of(
+            kind.size(0, 2**50),
+            "An autopsy counts the objects of a process that uses more memory than this.",
+        ),
+    )
     log_records: int = field(
         default=100,
         metadata=_of(kind.whole(1, 10_000), "Newest log records of an attempt that are kept."),

@@ -68,6 +68,13 @@ SLEEPS = {
         seen(sleeps(left_s=SHORT), stacks=[[frame("rest"), frame("Loop.run_forever")]]),
         [("asyncio.loop_blocked", 0.85)],
     ),
+    "in the thread of a loop that is not written in Python": (
+        seen(
+            sleeps(left_s=SHORT),
+            stacks=[[frame("rest"), frame("Runner.run", "/lib/python3.11/asyncio/runners.py")]],
+        ),
+        [("asyncio.loop_blocked", 0.85)],
+    ),
     "at two places": (
         seen(sleeps(), stacks=[RESTS, OTHER], moved=True),
         [("none.progressing", 0.45)],

@@ -30,12 +30,14 @@ def throttled(share: float, sections: dict[str, Any]) -> dict[str, Any]:
     return {**sections, "host": {"cgroup": {"cpu": {"throttled_ratio": share}}}}
 
 
-def native(*stacks: list[dict[str, Any]], gil: bool = ALWAYS) -> dict[str, Any]:
+def native(
+    *stacks: list[dict[str, Any]], gil: bool = ALWAYS, under: list[dict[str, Any]] = SPIN
+) -> dict[str, Any]:
     """Add samples that show the C functions of the thread."""
     sections = seen(RUNS, stacks=[SPIN], gil=gil)
     taken = sections["stacks"]
     for stack in stacks:
-        taken["stacks"].append([*stack, *SPIN])
+        taken["stacks"].append([*stack, *under])
         looked = {**taken["samples"][0]["threads"][0], "stack": len(taken["stacks"]) - 1}
         taken["samples"].append({**taken["samples"][0], "threads": [looked]})
     return sections
@@ -108,6 +110,7 @@ STACKS = {
     ),
     "in C, and once not": (native([C_CODE], []), BUSY_LOOKS_ALIKE),
     "in the C library alone": (native([LIBC]), BUSY_LOOKS_ALIKE),
+    "in the C library, and nothing else is seen": (native([LIBC], under=[]), BUSY_LOOKS_ALIKE),
     "in C, without the GIL": (native([C_CODE], gil=NEVER), [("busy.native", 0.85)]),
     "asleep half of the time": (
         seen(

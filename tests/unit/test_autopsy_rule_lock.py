@@ -153,6 +153,10 @@ BYSTANDERS = {
         beside(sleeps(11, LONG), WORKS),
         [("blocked.sleep", 0.55), ("deadlock.in_process", 0.45)],
     ),
+    "a thread that computes": (
+        beside(thread(11, state="R"), WORKS),
+        [("busy.native", 0.85), ("deadlock.in_process", 0.45)],
+    ),
     "a wait for a signal": (
         beside(thread(11, syscall="pause"), WORKS),
         [("deadlock.in_process", 0.78), ("none.idle", 0.5)],

@@ -13,7 +13,7 @@ from pathlib import Path
 
 SERVERS, PROCESSOR = "servers", "a processor"
 #: Programs that may be diagnosed so compute while they are looked at; all others only wait.
-AT_WORK = ("busy.", "leak.", "none.progressing")
+AT_WORK = ("busy.", "leak.memory", "none.progressing")
 HEALTHY = frozenset({"none.idle", "none.progressing"})
 _FIRST_LINE = re.compile(r"DIAGNOSIS\s+([a-z_.|]+)(.*)", re.DOTALL)
 #: Looked at while they happen: a second later an exit is over, and memory grows no longer.

@@ -1,7 +1,7 @@
 """Every program of a directory is made stuck and examined as a user would: `autopsy PID --json`.
 
 Secret kept here: how a directory is scored (a copy, servers of its own, at most three programs at a
-time, two where one computes) and what an answer looks like. Programs that use a server have it for
+time, two while one computes) and what an answer looks like. Programs that use a server have it for
 themselves.
 """
 
@@ -34,6 +34,8 @@ PATIENCE_S = 25.0
 #: A busy machine takes longer to begin with a look; one that is too early is no look.
 ENDS_AFTER_S = (0.3, 0.5, 0.8)
 AT_A_TIME = 3
+#: So many that only wait run beside one that computes.
+BESIDE_WORK = 1
 #: Where the modules lie that every program may import.
 STAGE = Path(__file__).parents[1] / "programs" / "stuck"
 
@@ -113,20 +115,15 @@ def score(
 ) -> list[Row]:
     """Examine the programs whose name contains `only`, each so many times."""
     waiting = [one for one in bench.programs if only in one.name for _ in range(repeat)]
-    # Those that have to queue for something begin, so that they are not what is left at the end.
-    waiting.sort(key=lambda one: (one.needs, not one.only_waits), reverse=True)
+    # First what needs most room, and what has to queue: it must not be all that is left at the end.
+    waiting.sort(key=lambda one: (one.only_waits, not one.needs))
     rows: list[Row] = []
     turn, running = threading.Condition(), list[Program]()
-
-    def fits(program: Program) -> bool:
-        places = sum(_places(one) for one in [*running, program])
-        taken = {one.needs for one in running if one.needs}
-        return places <= AT_A_TIME and program.needs not in taken
 
     def take() -> Program | None:
         """Return the next program that may run beside the others; None when there is no more."""
         while waiting:
-            program = next(filter(fits, waiting), None)
+            program = next((one for one in waiting if fits(one, running, waiting)), None)
             if program is not None:
                 waiting.remove(program)
                 running.append(program)
@@ -153,8 +150,16 @@ def score(
     return sorted(rows, key=lambda row: row.case)
 
 
-def _places(program: Program) -> int:
-    return 1 if program.only_waits else 2
+def fits(program: Program, running: Sequence[Program], waiting: Sequence[Program]) -> bool:
+    """Say whether a program may run beside those that run, while these wait for their turn."""
+    if program.needs and program.needs in {one.needs for one in running}:
+        return False
+    working = sum(not one.only_waits for one in running)
+    if not program.only_waits:
+        return not working and len(running) <= BESIDE_WORK
+    # Room is kept for one that works while there is one.
+    some_work = working or any(not one.only_waits for one in waiting)
+    return len(running) - working < (BESIDE_WORK if some_work else AT_A_TIME)
 
 
 @contextmanager

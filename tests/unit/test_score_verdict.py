@@ -9,6 +9,7 @@ import pytest
 from score import table
 from score.__main__ import BLIND
 from score.program import Program, program_of, programs_of
+from score.run import fits
 from score.verdict import Row, Totals, Verdict, judged, totals
 
 from autopsy.cause import Code
@@ -132,14 +133,26 @@ def test_every_blind_program_names_codes_that_exist() -> None:
     programs = programs_of(BLIND)
     unknown = {one.name: one.expected for one in programs if not set(one.expected) <= set(Code)}
     assert unknown == {}
-    assert len(programs) >= 134
+    assert len(programs) >= 273
     assert all(one.why for one in programs)
 
 
-def test_what_computes_leaves_room_for_itself() -> None:
-    assert SLEEPS.only_waits
-    assert not replace(SLEEPS, expected=("busy.python",)).only_waits
-    assert not replace(SLEEPS, expected=("none.idle", "none.progressing")).only_waits
+def test_two_programs_at_a_time_while_one_computes_else_three() -> None:
+    work = replace(SLEEPS, expected=("busy.python",))
+    assert fits(work, [SLEEPS], [])
+    assert not fits(work, [SLEEPS, SLEEPS], [])
+    assert not fits(work, [replace(SLEEPS, expected=("none.idle", "none.progressing"))], [])
+    assert fits(SLEEPS, [work], [])
+    assert not fits(SLEEPS, [work, SLEEPS], [])
+    assert not fits(SLEEPS, [SLEEPS], [work]), "its place is kept"
+    assert fits(SLEEPS, [SLEEPS, SLEEPS], [SLEEPS])
+    assert not fits(SLEEPS, [SLEEPS, SLEEPS, SLEEPS], [])
+
+
+def test_programs_have_the_servers_for_themselves() -> None:
+    asks = replace(SLEEPS, needs="servers")
+    assert fits(asks, [SLEEPS], [])
+    assert not fits(asks, [asks], [])
 
 
 def test_the_part_of_the_blind_programs_lists_only_what_is_not_right() -> None:

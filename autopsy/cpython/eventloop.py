@@ -74,7 +74,7 @@ def _watchers(objects: Objects, selector: int) -> Iterator[int]:
     """Yield the handles of the watched descriptors, without the loop's own waking pipe."""
     keys = objects.attribute(selector, "_fd_to_key")
     for _, key in objects.items(keys, _MAX_HANDLES):
-        for handle in _elements(objects, _elements(objects, key)[3]):
+        for handle in _elements(objects, objects.element(key, 3)):
             if not objects.is_a(handle, "asyncio.events.Handle"):
                 continue
             callback = objects.attribute(handle, "_callback")

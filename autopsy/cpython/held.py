@@ -78,10 +78,10 @@ def _within(frames: Frames, manager: int, depth: int) -> Iterator[tuple[int, boo
         elif objects.is_a(manager, *_STACKS):
             callbacks = objects.attribute(manager, "_exit_callbacks")
             for pair in objects.elements(callbacks, _MAX_CALLBACKS):
-                owner = _owner_of_exit(objects, objects.elements(pair, 2)[1])
+                owner = _owner_of_exit(objects, objects.element(pair, 1))
                 yield owner, True
                 yield from _within(frames, owner, depth + 1)
-    except (Unreadable, IndexError):
+    except Unreadable:
         return
 
 

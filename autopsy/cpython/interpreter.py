@@ -14,7 +14,7 @@ from autopsy.cpython import elf
 from autopsy.cpython import layout as at
 from autopsy.cpython.frame import Frame, Frames
 from autopsy.cpython.objects import Objects
-from autopsy.cpython.reader import Memory, Unreadable
+from autopsy.cpython.reader import Memory, OutOfTime, Unreadable
 from autopsy.section import Skipped
 
 _RUNTIME, _VERSION = "_PyRuntime", "Py_Version"
@@ -124,7 +124,7 @@ class Interpreter:
             try:
                 found.append(self._read_thread(address, alive))
                 address = memory.word(address + at.THREAD_NEXT)
-            except Unreadable:  # ended while it was read
+            except (Unreadable, OutOfTime):  # ended while it was read, or there are too many
                 break
         return found
 

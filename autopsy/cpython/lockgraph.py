@@ -16,7 +16,7 @@ from autopsy.cpython.held import Held, bound_to, held
 from autopsy.cpython.interpreter import Interpreter, Thread
 from autopsy.cpython.lock import RLOCK, SEMLOCK, SIMPLE_QUEUE, Lock, Locks
 from autopsy.cpython.orphan import keepers
-from autopsy.cpython.reader import Unreadable
+from autopsy.cpython.reader import OutOfTime, Unreadable
 
 _FUTEX_TIMEOUT = 3
 # The call that waits may be one of the standard library's own.
@@ -58,6 +58,8 @@ class Graph:
                 found[self.objects.attribute(thread, "_tstate_lock")] = thread
             except Unreadable:
                 continue
+            except OutOfTime:
+                break
         return found
 
     # Waiters
@@ -148,11 +150,8 @@ class Graph:
     def find_keepers(self) -> None:
         """Find the suspended calls that keep the locks for which no thread was found."""
         known = self.locks.known
-        wanted = {
-            wait.lock
-            for wait in self.waits
-            if wait.lock and known[wait.lock].locked and known[wait.lock].ident is None
-        }
+        waited = [known[one.lock] for one in self.waits if one.lock in known]
+        wanted = {one.address for one in waited if one.locked and one.ident is None}
         if not wanted:
             return
         for keeper in keepers(self.interpreter, self.locks, wanted):

@@ -87,15 +87,16 @@ class Neighbours:
     def _note(self, graph: Graph, mappings: list[tuple[int, int, Shared]]) -> None:
         """Keep what one process holds and waits for, by what all of them call the same."""
         pid = graph.interpreter.pid
-        for lock in graph.locks.known.values():
-            if lock.kind == SEMLOCK and lock.ident is not None:
-                where = lock.where.frame.payload(lock.where.line) if lock.where else None
-                if where is None and lock.holder is not None:
-                    where = _own_call(lock.holder)
-                place = _place(graph, lock.address, mappings)
-                self._holders[place] = _Holder(pid, lock.holder, where)
+        for one in graph.locks.known.values():
+            if one.kind == SEMLOCK and one.ident is not None:
+                where = one.where.frame.payload(one.where.line) if one.where else None
+                if where is None and one.holder is not None:
+                    where = _own_call(one.holder)
+                place = _place(graph, one.address, mappings)
+                self._holders[place] = _Holder(pid, one.holder, where)
         for wait in graph.waits:
-            if wait.lock and graph.locks.known[wait.lock].kind == SEMLOCK:
+            lock = graph.locks.known.get(wait.lock)
+            if lock is not None and lock.kind == SEMLOCK:
                 self._waits[pid, wait.thread.tid] = _place(graph, wait.lock, mappings)
                 self._waiting[pid, wait.thread.tid] = graph.interpreter, wait.thread
 

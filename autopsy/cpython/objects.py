@@ -262,6 +262,13 @@ class Objects:
             return self._set(address, limit)
         raise Unreadable
 
+    def element(self, address: int, index: int) -> int:
+        """Return one element of a list or tuple."""
+        found = self.elements(address, index + 1)
+        if len(found) <= index:
+            raise Unreadable
+        return found[index]
+
     def length(self, address: int) -> int:
         """Return how many elements a list, tuple, deque or dict holds."""
         kind = self.type_of(address)
@@ -324,7 +331,7 @@ class Objects:
             values = self.memory.word(address + at.INLINE_VALUES)
             if values:
                 names = self._names_of(kind.shared_keys)
-                found = self.memory.words(values, len(names)) if names else ()
+                found = self.memory.words(values, 1 + max(names.values(), default=-1))
                 return {name: found[index] for name, index in names.items() if found[index]}
         held = self._dict_of(address, kind)
         return self.named_items(held) if held else {}

@@ -152,6 +152,11 @@ class Memory:
         except (OSError, OverflowError):
             return b""
 
+    def forget(self) -> None:
+        """Read everything anew from now on."""
+        self._blocks.clear()
+        self._pages.clear()
+
     def must_go_on(self) -> None:
         """Raise OutOfTime once the deadline has passed."""
         if clock.mono() > self.deadline_mono:

@@ -174,7 +174,7 @@ class Tasks:
         if not listed or not self.objects.is_a(listed, "builtins.list"):
             return [first]
         pairs = self.objects.elements(listed, _MAX_CALLBACKS)
-        return [first, *(self.objects.elements(pair, 2)[0] for pair in pairs)]
+        return [first, *(self.objects.element(pair, 0) for pair in pairs)]
 
     def cycles(self) -> list[list[int]]:
         """Return circles of tasks of which each waits for the next."""

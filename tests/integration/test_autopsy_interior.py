@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -608,6 +609,38 @@ def test_a_process_that_never_rests() -> None:
                     continue  # ordinary answers of a process that changes
             find(found, {1}, time.monotonic() + 0.1)
         assert locklist.collect(opened(pid))["cycles"] == []
+
+
+@pytest.mark.parametrize("name", ["interior_tasks.py", "interior_locks.py"])
+def test_memory_that_is_torn_anywhere(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a few words of every block say, the answer comes, in time and without an error."""
+    chance = random.Random(name)
+    whole = Memory.fetch
+
+    def torn(memory: Memory, address: int, size: int) -> bytes:
+        found = bytearray(whole(memory, address, size))
+        for _ in range(25 if len(found) > 64 else 0):
+            place = chance.randrange(len(found) // 8) * 8
+            other = chance.randrange(len(found) // 8) * 8
+            odd = chance.choice((0, 1, 255, 2**31, 2**63, 2**64 - 1, address + other))
+            pair = found[other : other + 8], odd.to_bytes(8, "little")
+            found[place : place + 8] = pair[chance.random() < 0.5]
+        return bytes(found)
+
+    with program(name) as pid:
+        for _ in range(15):
+            found = opened(pid, 1.0)
+            found.memory.forget()
+            monkeypatch.setattr(Memory, "fetch", torn)
+            for reader in (locklist.collect, tasklist.collect, pool.collect):
+                began = time.monotonic()
+                try:
+                    assert isinstance(reader(found), dict)
+                except (Skipped, Unreadable, OutOfTime):
+                    continue
+                finally:
+                    assert time.monotonic() - began < 5
+            monkeypatch.undo()
 
 
 def test_reasons_for_reading_nothing() -> None:

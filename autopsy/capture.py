@@ -138,6 +138,7 @@ def _examined(order: Order, registry: Registry | None, started_mono: float) -> E
         order.kept,
         chosen,
         before_kill=order.before_kill,
+        facts=order.facts,
         last=_ending(order),
     )
 

@@ -208,7 +208,12 @@ class Case:
     def children(self) -> list[Payload]:
         return [one for one in self.listed("children", "children") if "pid" in one]
 
-    @cached_property
+    @property
+    def facts(self) -> Payload:
+        """What the caller knew: a supervisor its verdict, from the probes."""
+        return self.sections.get("facts") or {}
+
+    @property
     def memory(self) -> Payload:
         return self.sections.get("memory") or {}
 

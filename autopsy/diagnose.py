@@ -87,7 +87,6 @@ def _as_symptom(found: Mapping[str, Diagnosis]) -> Callable[[Diagnosis], Diagnos
         for code, symptoms in _LOOKS_LIKE.items()
         if code in found and found[code].confidence >= _SURE
         for symptom in symptoms
-        if symptom in found and found[symptom].confidence <= found[code].confidence
     }
 
     def seen(one: Diagnosis) -> Diagnosis:

@@ -4,7 +4,7 @@ bundle of last resort must not pay for loading any of this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +16,7 @@ from autopsy.collect.pyspy import Dumper
 from autopsy.diagnose import diagnose, runs_python
 from autopsy.exclusive import Visit, sole_examiner
 from autopsy.memfd import Kept
-from autopsy.section import Section
+from autopsy.section import Payload, Section
 
 # For what comes last, when another collector has used up the rest of the budget.
 _LAST_S = 0.8
@@ -52,9 +52,11 @@ def examine(
     *,
     before_kill: bool = False,
     last: Sequence[runner.Collector] = (),
+    facts: Payload | None = None,
 ) -> Examined:
     """Run all collectors of a registry on a process until the deadline, and diagnose.
 
+    `facts` are what the caller knows already; the rules read them too.
     `last` come when all others are done, or have left them no more time.
     Raises NoSuchPatient, PatientReplaced, AlreadyExamined.
     """
@@ -72,14 +74,15 @@ def examine(
             sections += runner.run(patient, last, deadline_mono) if last else []
     secrets = tuple(sections.pop(len(chosen) - 1).payload.get("values", ()))
     tools = {"py-spy": dumper.version()}
-    found = _diagnosed(sections)
-    is_python = runs_python({section.name: section.payload for section in sections})
+    payloads = {"facts": facts or {}, **{one.name: one.payload for one in sections}}
+    found = _diagnosed(payloads)
+    is_python = runs_python(payloads)
     return Examined(patient.start_ticks, tuple(sections), found, tools, is_python, remark, secrets)
 
 
-def _diagnosed(sections: Sequence[Section]) -> tuple[Diagnosis, ...]:
+def _diagnosed(payloads: Mapping[str, Payload]) -> tuple[Diagnosis, ...]:
     try:
-        found = diagnose({section.name: section.payload for section in sections})
+        found = diagnose(payloads)
     except Exception as exc:  # a broken rule must not cost the evidence
         found = [hit(Code.UNKNOWN, 0.0, f"the rules failed: {type(exc).__name__}: {exc}")]
     return tuple(

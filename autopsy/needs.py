@@ -87,7 +87,8 @@ def _exact(case: Case, thread: Thread, wait: Payload) -> Need | None:
     lock = case.lock(wait.get("lock"))
     kind = wait.get("for")
     target = wait.get("joins_tid") if kind == TO_END else lock.get("holder_tid")
-    if kind not in (TO_END, LOCK) or target is None:
+    # Who has taken a lock that is free has just given it back.
+    if kind not in (TO_END, LOCK) or target is None or lock.get("locked") is False:
         return None
     other = case.thread(int(target))
     if other is None:

@@ -22,6 +22,7 @@ _MEMORY_MUCH, _MEMORY_SOME = 96 * _MIB, 64 * _MIB
 _GROWN = 0.3 * _MIB
 _ITEMS_MANY = 50_000
 _COUNTED = 0.1
+_OF_LATE_S = 30
 # Much memory that does not grow is what many a healthy program has.
 _STEADY = 0.4
 # What share of its own memory Python's objects must take to be the ones that leak.
@@ -60,7 +61,7 @@ def memory(case: Case) -> Iterator[Diagnosis]:
     lines += [f"growth: {grown / _MIB:+.1f} MiB while it was looked at"] if grown else []
     lines += [_counted(one) for one in (heap.get("types") or [])[:3]]
     lines += [f"heap: {one['name']}, a {one['type']} of {one['length']}" for one in containers[:2]]
-    grows = grown > (0 if containers else _GROWN)
+    grows = grown > (0 if containers else _GROWN) or case.facts.get("verdict") == "memory"
     if objects >= _PYTHON_SHARE * anonymous:
         yield hit(Code.LEAK_MEMORY_PYTHON, 0.88 if grows else _STEADY, *lines)
     elif objects <= _NATIVE_SHARE * anonymous:
@@ -70,9 +71,10 @@ def memory(case: Case) -> Iterator[Diagnosis]:
 
 
 def _growth(case: Case) -> float:
-    """Bytes by which it grew over the points that were taken; 0 where none were."""
+    """Bytes by which it has grown of late; what it took before is no leak."""
     points = (case.sections.get("growth") or {}).get("points") or []
-    sizes = [int(point[1]) for point in points if isinstance(point, list) and len(point) > 1]
+    taken = [point for point in points if isinstance(point, list) and len(point) > 1]
+    sizes = [int(point[1]) for point in taken if point[0] >= -_OF_LATE_S]
     return float(sizes[-1] - sizes[0]) if len(sizes) > 1 else 0.0
 
 

@@ -26,6 +26,7 @@ TRANSFER_CALLS = frozenset(
 )
 # Such a call returns only when something has come or gone, but for what our own looks cost.
 _FLOWING_SWITCHES = 3
+_POLL_TURNS = 4
 
 
 def for_a_child(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
@@ -91,9 +92,7 @@ def _at_a_socket(case: Case, one: Thread, fd: int, seen: str) -> Iterator[Diagno
         yield hit(Code.BLOCKED_EXTERNAL, 0.55, seen, socket, note, where)
         yield hit(Code.NONE_IDLE, 0.4, seen, socket, note, where)
     elif is_served_here(case, entry):
-        note = "sockets: it was accepted here: a client that asks for nothing at the moment"
-        yield hit(Code.NONE_IDLE, 0.5, seen, socket, note, where)
-        yield hit(Code.BLOCKED_EXTERNAL, 0.48, seen, socket, note, where)
+        yield from _between_requests(one, seen, socket)
     else:
         yield hit(Code.BLOCKED_EXTERNAL, 0.9 if one.still else 0.5, seen, socket, where)
 
@@ -102,6 +101,12 @@ def _data_flows(one: Thread, seen: str, socket: str) -> Iterator[Diagnosis]:
     note = f"sockets, movement: data has just come, {one.switches} wake-ups"
     yield hit(Code.NONE_PROGRESSING, 0.6, seen, socket, note, f"stacks: {one.where}")
     yield hit(Code.BLOCKED_EXTERNAL, 0.4, seen, socket, note, f"stacks: {one.where}")
+
+
+def _between_requests(one: Thread, seen: str, socket: str) -> Iterator[Diagnosis]:
+    note = "sockets: it was accepted here: a client that asks for nothing at the moment"
+    yield hit(Code.NONE_IDLE, 0.5, seen, socket, note, f"stacks: {one.where}")
+    yield hit(Code.BLOCKED_EXTERNAL, 0.48, seen, socket, note, f"stacks: {one.where}")
 
 
 def _at_a_local_socket(
@@ -181,31 +186,40 @@ def _at_a_pipe(case: Case, one: Thread, fd: int, target: str, seen: str) -> Iter
 
 def poll(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
     """Wait for any of several descriptors."""
-    where = f"stacks: {one.where}"
     if not one.waits_on and one.syscall in _SLEEPING_POLLS:
         yield from asleep.poll_of_nothing(one, seen)
         return
     targets = {fd: case.descriptors.get(fd, "") for fd in one.waits_on}
     sockets = [case.sockets[fd] for fd in targets if fd in case.sockets]
-    listens = any(entry["state"] in ("LISTEN", "LISTENING") for entry in sockets)
     pipes = [case.pipe_child(target) for target in targets.values() if target.startswith("pipe:")]
+    where = f"stacks: {one.where}"
     if not one.still:
-        if one.switches > 4:
+        if one.switches > _POLL_TURNS:
             yield hit(Code.NONE_PROGRESSING, 0.4, seen, f"movement: {one.switches} wake-ups", where)
     elif one.in_event_loop:
         return  # what its tasks await is told by the rules of event loops
-    elif listens:
-        yield hit(Code.NONE_IDLE, 0.55, seen, "sockets: waits for a connection", where)
-    elif sockets and just_heard(case, one):
-        yield from _data_flows(one, seen, _socket(case, sockets[0]["fd"]))
     elif sockets:
-        which = "; ".join(_socket(case, entry["fd"]) for entry in sockets[:3])
-        yield hit(Code.BLOCKED_EXTERNAL, 0.75, seen, which, where)
+        yield from _poll_of_sockets(case, one, seen, sockets)
     elif pipes and not any(pipes):
         yield from _poll_of_strangers(case, one, seen)
     elif any(pipes):
         writers = _stuck_writers(case)
         yield hit(Code.BLOCKED_CHILD_PROCESS, 0.8, seen, *writers, _children(case), where)
+
+
+def _poll_of_sockets(
+    case: Case, one: Thread, seen: str, sockets: list[Payload]
+) -> Iterator[Diagnosis]:
+    where, first = f"stacks: {one.where}", _socket(case, sockets[0]["fd"])
+    if any(entry["state"] in ("LISTEN", "LISTENING") for entry in sockets):
+        yield hit(Code.NONE_IDLE, 0.55, seen, "sockets: waits for a connection", where)
+    elif just_heard(case, one):
+        yield from _data_flows(one, seen, first)
+    elif all(is_served_here(case, entry) for entry in sockets):
+        yield from _between_requests(one, seen, first)
+    else:
+        which = "; ".join(_socket(case, entry["fd"]) for entry in sockets[:3])
+        yield hit(Code.BLOCKED_EXTERNAL, 0.75, seen, which, where)
 
 
 def _poll_of_strangers(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:

@@ -145,6 +145,7 @@ SIMPLE_QUEUE_ITEMS = 32
 SEMLOCK_HANDLE = 16
 SEMLOCK_IDENT = 24
 SEMLOCK_COUNT = 32
+SEMLOCK_MOST = 36
 
 # _asyncio.Future, _asyncio.Task and what awaits them
 FUTURE_BYTES = 128

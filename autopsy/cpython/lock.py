@@ -65,6 +65,10 @@ class Locks:
         except Unreadable:
             return ""
 
+    def is_exclusive(self, address: int) -> bool:
+        """Return whether a semaphore between processes lets in one at a time, as a lock does."""
+        return self._memory.int32(address + at.SEMLOCK_MOST) == 1
+
     def is_at(self, address: int, futex: int) -> bool:
         """Return whether an object is a lock that sleeps in this futex."""
         if not self.kind(address):
@@ -102,7 +106,9 @@ class Locks:
             count = memory.word(address + at.RLOCK_COUNT)
             ident = memory.word(address + at.RLOCK_OWNER) if count else None
             return Lock(address, kind, bool(count), self._by_ident.get(ident or 0), ident, count)
-        count = max(0, memory.int32(address + at.SEMLOCK_COUNT))
+        # Others are taken by one process and given back by another: who took it says nothing.
+        count = memory.int32(address + at.SEMLOCK_COUNT) if self.is_exclusive(address) else 0
+        count = max(0, count)
         ident = memory.word(address + at.SEMLOCK_IDENT) if count else None
         # Its value is in memory shared with the other processes that use it.
         free = memory.int32(memory.word(address + at.SEMLOCK_HANDLE))

@@ -118,7 +118,11 @@ class Graph:
             lock = self.locks.note(owner).address
         elif purpose == "semaphore":
             lock = self.locks.note(owner).address
+        elif kind == SEMLOCK and (between := _between_processes(thread.calls)):
+            purpose, owner = between, thread.calls[0].local("self")
         elif not purpose or kind == SEMLOCK:
+            if kind == SEMLOCK and not self.locks.is_exclusive(address):
+                purpose = "semaphore"
             owner = owner or _wrapper(thread.calls[0]) or address
             purpose, lock = purpose or "lock", address
             self.locks.note(address).wrapper = owner
@@ -219,6 +223,14 @@ def _wrapper(frame: Frame) -> int:
     inner = frame.is_in("multiprocessing/synchronize.py", "__enter__", "acquire")
     inner = inner or frame.is_in("threading.py", "__enter__")
     return frame.local("self") if inner else 0
+
+
+def _between_processes(calls: tuple[Frame, ...]) -> str:
+    """Return what a semaphore between processes is waited for that is not taken as a lock."""
+    if calls[0].is_in("multiprocessing/queues.py", "put"):
+        return "queue item"
+    waits = any(one.is_in("multiprocessing/synchronize.py", "wait") for one in calls[:2])
+    return "condition" if waits else ""
 
 
 def _purpose(calls: tuple[Frame, ...]) -> tuple[str, int]:

@@ -56,7 +56,11 @@ class Neighbours:
     def find_holders(self) -> None:
         """Find who holds the shared locks that are waited for and that nobody here has."""
         graph, pid = self._graph, self._graph.interpreter.pid
-        shared = [one for one in graph.locks.known.values() if one.kind == SEMLOCK]
+        shared = [
+            one
+            for one in graph.locks.known.values()
+            if one.kind == SEMLOCK and graph.locks.is_exclusive(one.address)
+        ]
         mappings = _mappings(pid)
         self._own = {one.address: _place(graph, one.address, mappings) for one in shared}
         self._note(graph, mappings)

@@ -290,6 +290,32 @@ def test_a_lock_shared_with_another_process(what: str) -> None:
         assert found["cycles_across"] == []
 
 
+def test_what_processes_share_beside_locks() -> None:
+    text = (
+        "import multiprocessing, threading, time\n"
+        "full, event, gate = multiprocessing.Queue(1), multiprocessing.Event(), "
+        "multiprocessing.Semaphore(2)\n"
+        "gate.acquire(); gate.acquire(); full.put(1)\n"
+        "def start(name, function): threading.Thread(target=function, name=name).start()\n"
+        "start('puts', lambda: full.put(2)); start('event', lambda: event.wait())\n"
+        "start('gate', lambda: gate.acquire())\n"
+        "print('ready', flush=True); time.sleep(100)\n"
+    )
+    with running(*code(text)) as pid:
+        found = eventually_waiting(pid, 4)  # one more feeds the queue
+    waits = {one["thread"]: (one["for"], one["name"]) for one in found["waits"]}
+    assert waits.pop("QueueFeederThread")[0] == "condition"
+    assert waits == {
+        "puts": ("queue item", "full"),
+        "event": ("condition", "event"),
+        "gate": ("semaphore", "gate"),
+    }
+    assert [(one["name"], one["holder_tid"], one.get("orphaned")) for one in found["locks"]] == [
+        ("gate", None, None)
+    ]
+    assert found["cycles"] == []
+
+
 def test_a_convoy_is_no_circle() -> None:
     text = (
         "import threading, time\n"

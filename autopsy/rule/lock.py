@@ -133,6 +133,10 @@ def _shared(case: Case, waiting: list[Thread]) -> Iterator[Diagnosis]:
     for one in waiting:
         seen = f"process, memory: thread {one.tid} waits in memory shared with other processes"
         where = f"stacks: {one.where}"
+        confidence, proof = _across(case, one)
+        if confidence:
+            yield hit(Code.DEADLOCK_CROSS_PROCESS, confidence, *proof, seen, where)
+            continue
         # The workers of an idle pool queue up at the lock of the queue they are fed from.
         if one.within("get", "recv", file="multiprocessing/", depth=6):
             note = "stacks: it wants the next item of a queue between processes"
@@ -140,6 +144,26 @@ def _shared(case: Case, waiting: list[Thread]) -> Iterator[Diagnosis]:
             yield hit(Code.DEADLOCK_CROSS_PROCESS, 0.4, seen, note, where)
         else:
             yield hit(Code.DEADLOCK_CROSS_PROCESS, 0.8, seen, _others_alive(case), where)
+
+
+def _across(case: Case, one: Thread) -> tuple[float, list[str]]:
+    """What the processes that share its lock prove: a circle, or that the holder has died."""
+    lock = case.lock(case.lock_waits.get(one.tid, {}).get("lock"))
+    name = lock.get("name") or lock.get("id")
+    if lock.get("orphaned"):
+        note = "none of the processes that share it holds it: its holder has died"
+        return 0.95, [f"thread_locks: {one.called} waits for {name}; {note}"]
+    elsewhere = lock.get("elsewhere")
+    circles = (case.sections.get("thread_locks") or {}).get("cycles_across") or []
+    if not elsewhere or not any([case.pid, one.tid] in map(list, circle) for circle in circles):
+        return 0.0, []
+    at = elsewhere.get("at") or {}
+    place = f" ({at.get('file')}:{at.get('line')})" if at else ""
+    holder = f"{elsewhere.get('thread')} of process {elsewhere.get('pid')}{place}"
+    return 0.97, [
+        f"thread_locks: {one.called} waits for {name}, held by {holder}",
+        "thread_locks: that one waits, over others or not, for a lock of this process",
+    ]
 
 
 def _others_alive(case: Case) -> str:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from supervisor import App
@@ -158,11 +160,12 @@ def render_video(ctx: TaskContext, frames: int) -> dict[str, Any]:
 
 
 @app.task(max_retries=0)
-def ignore_everything(ctx: TaskContext) -> None:  # noqa: ARG001 - every body has it
+def ignore_everything(ctx: TaskContext) -> None:
     """Swallow the request to stop, as `except BaseException` in a library would."""
+    answer = Path(tempfile.gettempdir()) / f"answer-{ctx.task_id}"
     while True:
         try:
-            while True:
+            while not answer.exists():  # which nobody will write
                 sleep(0.05)
         except BaseException:  # noqa: S112 - this is the fault that it shows
             continue

@@ -333,6 +333,15 @@ class TestRights:
         [server] = databases(waiting({"A_URL": elsewhere, "B_URL": other_port}))["postgresql"]
         assert server["status"] == "refused"
 
+    def test_our_own_password_is_not_sent(
+        self, waiting: Start, guarded: PostgreSQL, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        process = waiting({})
+        monkeypatch.setenv("PGPASSWORD", PASSWORD)
+        monkeypatch.setenv("PGHOSTADDR", "192.0.2.7")
+        [server] = databases(process)["postgresql"]
+        assert (server["status"], "no password supplied" in server["reason"]) == ("refused", True)
+
     def test_asking_can_be_switched_off(
         self, waiting: Start, guarded: PostgreSQL, tmp_path: Path
     ) -> None:

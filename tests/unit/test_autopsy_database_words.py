@@ -122,6 +122,11 @@ def test_servers_we_were_told_of_and_it_is_not_connected_to() -> None:
     assert told_servers(told, listed) == []
 
 
+def test_two_servers_on_one_host_are_two() -> None:
+    told = found_in("postgresql://a@db:5432/x postgresql://a@db:6543/x")
+    assert [one.port for one in told_servers(told, [])] == [5432, 6543]
+
+
 def ways(server: Server, told: str, patients: str = "") -> list[Parts]:
     found = credential.ways_into(server, found_in(told), found_in(patients))
     return [parts(one) for one in found]

@@ -181,14 +181,15 @@ def _opened(server: Server, ways: Sequence[Access]) -> psycopg.Connection[tuple[
 def _parameters(access: Access, server: Server) -> dict[str, Any]:
     given = {
         "host": access.host,
-        "hostaddr": server.host if is_literal(server.host) else "",
         "user": access.user,
-        "password": access.password,
         "dbname": access.database,
         **access.options,
     }
     return {
         **{name: value for name, value in given.items() if value},
+        # Given even when empty: else libpq takes ours, from PGPASSWORD and PGHOSTADDR.
+        "password": access.password,
+        "hostaddr": server.host if is_literal(server.host) else "",
         "port": access.port,
         "connect_timeout": 1,
         "application_name": APPLICATION,

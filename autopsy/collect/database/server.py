@@ -6,7 +6,6 @@ socket, by an address that somebody gave for it, by its port, by what the patien
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -43,7 +42,6 @@ _OTHER_PORTS = frozenset(
 )  # fmt: skip
 _LIBRARIES = re.compile(r"libpq[.-]|/psycopg|/asyncpg/")
 _SOCKET = re.compile(r"(.*)/\.s\.PGSQL\.(\d+)$")
-_MAPS_LIMIT = 8 << 20
 _MAX_SERVERS = 6
 
 
@@ -110,12 +108,13 @@ def told_servers(told: Iterable[Access], found: Iterable[Server]) -> list[Server
     A pooler or an address translation may stand between: there its sessions have their name.
     """
     listed = {
-        one.host: Server(POSTGRESQL, one.host, one.port or PORTS[POSTGRESQL], "", ())
+        (one.host, port): Server(POSTGRESQL, one.host, port, "", ())
         for one in told
+        for port in [one.port or PORTS[POSTGRESQL]]
         if one.kind == POSTGRESQL and one.host and not one.host.startswith(("/", "@"))
     }
     seen = {(one.host, one.port) for one in found}
-    return [one for one in listed.values() if (one.host, one.port) not in seen][:_MAX_SERVERS]
+    return [one for key, one in listed.items() if key not in seen][:_MAX_SERVERS]
 
 
 def title_of(process: Payload) -> str:
@@ -160,8 +159,7 @@ class _Recognition:
 
     def _speaks_postgresql(self) -> bool:
         if self._speaks is None:
-            maps = procfs.read_text(f"/proc/{self._pid}/maps", _MAPS_LIMIT) or ""
-            self._speaks = _LIBRARIES.search(maps) is not None
+            self._speaks = _LIBRARIES.search(procfs.maps(self._pid)) is not None
         return self._speaks
 
 
@@ -184,13 +182,12 @@ def _given(host: str, port: int, known: Iterable[Access]) -> str:
 
 def _titles() -> dict[str, Payload]:
     found: dict[str, Payload] = {}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or (procfs.read_text(f"/proc/{entry}/comm") or "") != "postgres\n":
+    for pid in procfs.process_ids():
+        if procfs.read_text(f"/proc/{pid}/comm") != "postgres\n":
             continue
-        title = " ".join(procfs.command_line(int(entry))).strip()
+        title = " ".join(procfs.command_line(pid)).strip()
         for host, port in re.findall(r"(\S+)\((\d+)\)", title):
-            process = {"pid": int(entry), "name": "postgres", "command_line": [title]}
-            found[f"{host}:{port}"] = process
+            found[f"{host}:{port}"] = {"pid": pid, "name": "postgres", "command_line": [title]}
     return found
 
 

@@ -15,6 +15,7 @@ from autopsy.source import lock_taken
 
 LOCK, CONDITION, QUEUE_ITEM = "lock", "condition", "queue item"
 TO_END, WORK_ITEM, UNCLEAR = "thread to end", "work item", "lock or queue"
+RESULT = "result"
 _LOCK_WORDS = ("with ", "acquire(", "async with ")
 _QUEUE_WORDS = (".get(", ".wait(", ".join(", ".result(")
 _POOLS = ("concurrent/futures/", "multiprocessing/pool.py")
@@ -86,15 +87,19 @@ def place_of(wait: Payload) -> str:
 def _exact(case: Case, thread: Thread, wait: Payload) -> Need | None:
     lock = case.lock(wait.get("lock"))
     kind = wait.get("for")
-    target = wait.get("joins_tid") if kind == TO_END else lock.get("holder_tid")
+    joins = kind in (TO_END, RESULT)
+    target = wait.get("joins_tid") if joins else lock.get("holder_tid")
     # Who has taken a lock that is free has just given it back.
-    if kind not in (TO_END, LOCK) or target is None or lock.get("locked") is False:
+    if kind not in (TO_END, RESULT, LOCK) or target is None or lock.get("locked") is False:
         return None
     other = case.thread(int(target))
     if other is None:
         return None
     if kind == TO_END:
         line = f"thread_locks: {thread.called} waits for {other.called} to end"
+        return Need(other, 1.0, (line,))
+    if kind == RESULT:
+        line = f"thread_locks: {thread.called} waits for a result that {other.called} has to bring"
         return Need(other, 1.0, (line,))
     name = wait.get("name") or lock.get("name") or lock.get("id", "")
     line = f"thread_locks: {thread.called} waits for the lock {name}, which {other.called} holds"

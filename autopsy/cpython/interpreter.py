@@ -114,6 +114,15 @@ class Interpreter:
             return found
         return found
 
+    def thread_of_loop(self, loop: int) -> Thread | None:
+        """Return the thread that runs an event loop of asyncio."""
+        file, function = "asyncio/base_events.py", "run_forever"
+        for thread in self.threads:
+            running = (one for one in thread.calls if one.is_in(file, function))
+            if any(one.local("self") == loop for one in running):
+                return thread
+        return None
+
     def _read_threads(self) -> list[Thread]:
         memory, found = self.memory, []
         alive = set(procfs.thread_ids(self.pid))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from autopsy import clock
 from autopsy.cpython.frame import Frame
@@ -17,6 +18,7 @@ from autopsy.cpython.interpreter import Interpreter, Thread
 from autopsy.cpython.lock import RLOCK, SEMLOCK, SIMPLE_QUEUE, Lock, Locks
 from autopsy.cpython.orphan import keepers
 from autopsy.cpython.reader import OutOfTime, Unreadable
+from autopsy.cpython.result import RESULT, Results
 
 _FUTEX_TIMEOUT = 3
 # The call that waits may be one of the standard library's own.
@@ -49,6 +51,10 @@ class Graph:
         self.locks = Locks(interpreter)
         self.waits: list[Wait] = []
         self.ends = self._ends()
+
+    @cached_property
+    def results(self) -> Results:
+        return Results(self.interpreter)
 
     def _ends(self) -> dict[int, int]:
         """The lock that each thread releases when it ends → that thread's object."""
@@ -128,6 +134,9 @@ class Graph:
             self.locks.note(address).wrapper = owner
         target = next((one for one in self.threads if one.python == joins), None) if joins else None
         name = self.interpreter.thread_name(joins)
+        if purpose == "condition":
+            is_result, target = self.results.awaited_by(thread)
+            purpose, name = RESULT if is_result else purpose, target.name if target else ""
         return Wait(thread, purpose, lock, owner, timed, target, name)
 
     # Holders
@@ -247,6 +256,7 @@ def _purpose(calls: tuple[Frame, ...]) -> tuple[str, int]:
             purpose, owner = "semaphore", frame.local("self")
         elif purpose and frame.is_in("concurrent/futures/_base.py", "result", "exception"):
             owner = frame.local("self")
+            break
         elif not frame.is_in("threading.py", "wait_for", "_wait"):
             break
     return purpose, owner

@@ -11,6 +11,7 @@ from autopsy.cpython.lockgraph import Graph, Wait
 from autopsy.cpython.naming import Names
 from autopsy.cpython.neighbour import Neighbours
 from autopsy.cpython.reader import OutOfTime, Unreadable
+from autopsy.cpython.result import RESULT
 from autopsy.section import Payload
 from autopsy.source import is_own
 
@@ -20,7 +21,8 @@ _MAX_LOCKS, _MAX_WAITS = 500, 4000
 def collect(interpreter: Interpreter) -> Payload:
     """Return the section.
 
-    Shapes: cycles of thread ids, each waiting for a lock of the next, or for its end; `elsewhere`
+    Shapes: cycles of thread ids, each waiting for a lock of the next, for its end or its result;
+    joins_tid of a wait for a result is the thread that has to bring it; `elsewhere`
     of a shared lock is who holds it in another process (`orphaned` when all that share it were read
     and none does); cycles_across of [pid, tid], of threads in several processes.
     """
@@ -85,13 +87,14 @@ def _lock_entry(lock: Lock, graph: Graph, neighbours: Neighbours, names: Names) 
 
 def _wait_entry(wait: Wait, graph: Graph, names: Names) -> Payload:
     calls = wait.thread.calls
+    name = wait.joins_name if wait.purpose != RESULT else ""
     where = next((one for one in calls if is_own(one.code.file)), calls[0])
     return {
         "tid": wait.thread.tid,
         "thread": wait.thread.name,
         "for": wait.purpose,
         "lock": hex(wait.lock) if wait.lock else None,
-        "name": wait.joins_name or _name(graph, wait.lock, wait.owner, names),
+        "name": name or _name(graph, wait.lock, wait.owner, names),
         "timed": wait.timed,
         "joins_tid": wait.joins.tid if wait.joins else None,
         "joins": wait.joins_name or None,

@@ -50,7 +50,7 @@ def _tasks(interpreter: Interpreter, locks: Locks) -> Iterator[Keeper]:
     for task in found.tasks.values():
         for frame in task.chain.calls:
             for lock, where in _locks_of(interpreter, locks, frame):
-                thread = _thread_of(interpreter, task.loop)
+                thread = interpreter.thread_of_loop(task.loop)
                 yield Keeper(lock, where, thread, f"task {found.name(task.address)}")
 
 
@@ -73,12 +73,3 @@ def _locks_of(interpreter: Interpreter, locks: Locks, frame: Frame) -> Iterator[
                 yield lock, where
     except Unreadable:
         return
-
-
-def _thread_of(interpreter: Interpreter, loop: int) -> Thread | None:
-    """Return the thread that runs a loop."""
-    for thread in interpreter.threads:
-        for frame in thread.calls:
-            if frame.is_in("asyncio/base_events.py", "run_forever") and frame.local("self") == loop:
-                return thread
-    return None

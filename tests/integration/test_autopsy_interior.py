@@ -146,13 +146,15 @@ def test_what_every_thread_waits_for(locks: dict[str, Any]) -> None:
         "condition": ("condition", "condition"),
         "joined": ("condition", "event"),
         "joins": ("thread to end", "joined"),
-        "pool_0": ("condition", "Future"),
+        "pool_0": ("result", "Future"),
         "idle_0": ("work item", "work_queue"),
     }
     assert [one["thread"] for one in locks["waits"] if one["timed"]] == ["timed"]
     joined = next(one["tid"] for one in locks["threads"] if one["name"] == "joined")
-    assert [one["joins_tid"] for one in locks["waits"] if one["joins"]] == [joined]
-    assert locks["cycles"] == []
+    tids = {one["name"]: one["tid"] for one in locks["threads"]}
+    joins = {one["thread"]: one["joins_tid"] for one in locks["waits"] if one["joins"]}
+    assert joins == {"joins": joined, "pool_0": tids["pool_0"]}
+    assert locks["cycles"] == [[tids["pool_0"]]]  # it waits for work of its own pool
 
 
 def test_two_threads_in_a_circle() -> None:
@@ -314,6 +316,40 @@ def test_what_processes_share_beside_locks() -> None:
         ("gate", None, None)
     ]
     assert found["cycles"] == []
+
+
+def test_results_that_other_threads_have_to_bring() -> None:
+    text = (
+        "import asyncio, threading, time\n"
+        "from concurrent.futures import ThreadPoolExecutor, wait\n"
+        "loop = asyncio.new_event_loop()\n"
+        "threading.Thread(target=loop.run_forever, name='loop', daemon=True).start()\n"
+        "one, two = ThreadPoolExecutor(1, 'one'), ThreadPoolExecutor(2, 'two')\n"
+        "async def slow(): await asyncio.sleep(100)\n"
+        "def start(name, function):\n"
+        "    threading.Thread(target=function, name=name, daemon=True).start()\n"
+        "running, queued = one.submit(time.sleep, 100), one.submit(print)\n"
+        "start('runs', lambda: running.result()); start('queued', lambda: queued.result())\n"
+        "start('many', lambda: wait([queued, running]))\n"
+        "start('task', lambda: asyncio.run_coroutine_threadsafe(slow(), loop).result())\n"
+        "gate = threading.Barrier(2)\n"
+        "def inner(): gate.wait(); two.submit(print).result()\n"
+        "for _ in range(2): two.submit(inner)\n"
+        "print('ready', flush=True); time.sleep(100)\n"
+    )
+    with running(*code(text)) as pid:
+        found = eventually_waiting(pid, 6)
+    waits = {one["thread"]: (one["for"], one["joins"]) for one in found["waits"]}
+    assert waits == {
+        "runs": ("result", "one_0"),
+        "queued": ("result", "one_0"),
+        "many": ("result", "one_0"),
+        "task": ("result", "loop"),
+        "two_0": ("result", "two_1"),
+        "two_1": ("result", "two_0"),
+    }
+    names = {one["tid"]: one["name"] for one in found["threads"]}
+    assert [{names[tid] for tid in cycle} for cycle in found["cycles"]] == [{"two_0", "two_1"}]
 
 
 def test_a_convoy_is_no_circle() -> None:
@@ -614,7 +650,7 @@ def test_an_interpreter_without_a_library() -> None:
 def test_a_stopped_process() -> None:
     with program("interior_hot.py") as pid:
         os.kill(pid, signal.SIGSTOP)
-        while {procfs.stat_fields(f"/proc/{pid}/task/{tid}/stat")[1][0]
+        while {procfs.stat(f"/proc/{pid}/task/{tid}/stat").state
                for tid in procfs.thread_ids(pid)} != {"T"}:  # fmt: skip
             time.sleep(0.01)
         first = locklist.collect(opened(pid))

@@ -62,7 +62,7 @@ bench-peers: $(READY)  ## Measure other task queues beside ours; --help lists th
 soak: $(READY)  ## Kill workers and nodes under load, look for leaks; --help lists the ARGS.
 	@PYTHONPATH=tests $(BIN)/python -m soak $(ARGS)
 
-# Two to three minutes on two cores; starts a PostgreSQL and a Redis of its own.
+# A minute on two cores, four more with --blind; starts a PostgreSQL and a Redis of its own.
 autopsy-score: $(READY)  ## Examine programs that are stuck for a known reason; ARGS as --help says.
 	@PYTHONPATH=tests $(BIN)/python -m score $(ARGS)
 

@@ -55,6 +55,11 @@ A program that finds its machine lacking says so; it is listed below the table a
 | `stopped_frozen` | the right to make a control group, version 1 (freezer) or 2 |
 | `gil_kept_*`, `native_*`, `leak_native_memory`, `vfork_*` | a C compiler |
 | `postgresql_*`, `redis_*` | PostgreSQL and Redis installed; without them there is no score |
+
+Of the blind programs, `scan_dead_mount` and `launch_in_dead_cwd` need `/dev/fuse`, `*_frozen` and
+`freezer_forgotten` a freezer of version 1, `vfork_in_thread` a C compiler; `aio_requests_get`,
+`close_wait_sessions` and `requests_half_body` need the package requests, which the project does not
+(`--path DIRECTORY` says where it lies).
 """
 
 #: Where the second part of the page begins.

@@ -8,8 +8,8 @@ import psycopg
 from _stage import postgresql_dsn, ready
 
 c = psycopg.connect(postgresql_dsn(), application_name="batch")
-c.execute("create table if not exists docs(id bigint primary key, h text)")
-c.execute("truncate docs")
+c.execute("create table if not exists pages(id bigint primary key, h text)")
+c.execute("truncate pages")
 c.commit()
 ready()
 n = 0
@@ -17,10 +17,10 @@ n = 0
 
 def one(n):
     h = hashlib.sha256(str(n).encode() * 300).hexdigest()
-    c.execute("insert into docs values (%s,%s)", (n, h))
-    c.execute("select count(*) from docs where id > %s", (n - 10,)).fetchone()
+    c.execute("insert into pages values (%s,%s)", (n, h))
+    c.execute("select count(*) from pages where id > %s", (n - 10,)).fetchone()
     if n > 500:
-        c.execute("delete from docs where id = %s", (n - 500,))
+        c.execute("delete from pages where id = %s", (n - 500,))
     c.commit()
 
 

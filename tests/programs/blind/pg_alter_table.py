@@ -12,10 +12,10 @@ from _stage import postgresql_dsn, ready
 
 c = psycopg.connect(postgresql_dsn(), application_name="psql-of-alice" if role() else "migrate")
 if role():
-    c.execute("select count(*) from orders")
+    c.execute("select count(*) from purchases")
     print("held", flush=True)
     time.sleep(1e6)
-c.execute("create table if not exists orders(id int)")
+c.execute("create table if not exists purchases(id int)")
 c.commit()
 p = play("holder", stdout=subprocess.PIPE, text=True)
 p.stdout.readline()
@@ -28,4 +28,4 @@ def tick():
 
 threading.Thread(target=tick, daemon=True).start()
 ready()
-c.execute("alter table orders add column if not exists note text")
+c.execute("alter table purchases add column if not exists note text")

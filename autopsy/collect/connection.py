@@ -7,6 +7,7 @@ Invariant: nothing is sent on a connection, and no socket of the patient is open
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
 import struct
 from collections import Counter
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 from autopsy.collect import netlink, procfs
 from autopsy.collect.descriptor import NO_PERMISSION
-from autopsy.collect.holder import Holders, doing, named
+from autopsy.collect.holder import Holders, described
 from autopsy.collect.patient import Patient
 from autopsy.section import Payload, Skipped
 
@@ -66,11 +67,11 @@ def collector(holders: Holders) -> Callable[[Patient], Payload]:
                     found.setdefault(inode, entry)
         for inode, number in wanted.items():
             found.setdefault(inode, {"fd": number, "inode": inode, "kind": "other", "state": ""})
-        described = _Described()
+        at_the_end = functools.cache(described)  # a pool has many connections to one
         for inode, entry in found.items():
             others = _others(patient.pid, peers.get(inode), holders)
             entry["own_peer"] = wanted.get(peers.get(inode, 0))
-            entry["peer_process"] = described.process(others[0]) if others else None
+            entry["peer_process"] = at_the_end(others[0]) if others else None
         return {
             "sockets": sorted(found.values(), key=lambda entry: int(entry["fd"])),
             "groups": _groups(found.values()),
@@ -169,19 +170,6 @@ def _others(pid: int, peer: int | None, holders: Holders) -> list[int]:
     return [one for one, _ in holders.of(pid, f"socket:[{peer}]") if one != pid]
 
 
-class _Described:
-    """The processes at the other ends, each looked at once: a pool has many connections to one."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, Payload] = {}
-
-    def process(self, pid: int) -> Payload:
-        """Return who it is and what its first thread does."""
-        if pid not in self._known:
-            self._known[pid] = {**named(pid), **doing(pid)}
-        return self._known[pid]
-
-
 def _tabled(pid: int, wanted: dict[int, int]) -> dict[int, Payload]:
     found: dict[int, Payload] = {}
     for kind, _, _ in _FAMILIES:
@@ -209,7 +197,7 @@ def _internet_table(pid: int, kind: str, wanted: dict[int, int]) -> dict[int, Pa
             "silent_ms": None,
             "sent_ms": None,
             "retransmits": int(words[6], 16),
-        } | _queues(state, received, sent or None)
+        } | _queues(state, received, None if state == _LISTEN else sent)
     return found
 
 

@@ -88,7 +88,7 @@ def groups(targets: list[str]) -> list[Payload]:
 
 def end_of(pid: int, number: int) -> str:
     """Return which end of a pipe a descriptor is: read or write; empty when it is gone."""
-    flags = _lines(pid, number).get("flags", [""])[0]
+    flags = procfs.descriptor_lines(pid, number).get("flags", [""])[0]
     if not flags:
         return ""
     return "write" if int(flags, 8) & _ACCESS_MODE == _WRITE_ONLY else "read"
@@ -101,18 +101,8 @@ def _shape(target: str) -> str:
     return directory + slash + _MADE_UP.sub("*", name)
 
 
-def _lines(pid: int, number: int) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    text = procfs.read_text(f"/proc/{pid}/fdinfo/{number}") or ""
-    for line in text.splitlines():
-        name, colon, value = line.partition(":")
-        if colon:
-            found.setdefault(name.strip(), []).append(value.strip())
-    return found
-
-
 def _described(pid: int, number: int, target: str) -> Payload:
-    lines = _lines(pid, number)
+    lines = procfs.descriptor_lines(pid, number)
     position = lines.get("pos", [""])[0]
     entry: Payload = {
         "fd": number,
@@ -176,13 +166,13 @@ def _terminal_ends(patient: int, target: str, holders: Holders) -> Iterator[tupl
     index = target.rpartition("/")[2]
     for master in _TERMINALS:
         for pid, number in holders.of(patient, master):
-            if _lines(pid, number).get("tty-index") == [index]:
+            if procfs.descriptor_lines(pid, number).get("tty-index") == [index]:
                 yield pid, "master"
     for pid, _ in holders.of(patient, target):
         yield pid, "terminal"
 
 
 def _peer(patient: int, pid: int, end: str) -> Payload:
-    stat = procfs.stat_fields(f"/proc/{pid}/stat")
-    name, state = (stat[0], stat[1][0]) if stat is not None else ("", "")
+    stat = procfs.stat(f"/proc/{pid}/stat")
+    name, state = (stat.name, stat.state) if stat is not None else ("", "")
     return {"pid": pid, "name": name, "end": end, "state": state, "itself": pid == patient}

@@ -6,11 +6,9 @@ the lock. Which path that is, and who has inherited it since, the descriptors te
 
 from __future__ import annotations
 
-import re
-
 from autopsy import clock
 from autopsy.collect import procfs
-from autopsy.collect.holder import doing, named, opened_by
+from autopsy.collect.holder import described, opened_by
 from autopsy.collect.patient import Patient
 from autopsy.section import Payload
 
@@ -90,9 +88,7 @@ def _paths(pid: int) -> dict[str, str]:
 
 
 def _inode_of(pid: int, number: int) -> str:
-    text = procfs.read_text(f"/proc/{pid}/fdinfo/{number}") or ""
-    match = re.search(r"^ino:\s*(\d+)", text, re.MULTILINE)
-    return match[1] if match else ""
+    return procfs.descriptor_lines(pid, number).get("ino", [""])[0]
 
 
 def _waited_inodes(pid: int) -> set[str]:
@@ -108,19 +104,18 @@ def _waited_inodes(pid: int) -> set[str]:
 def _other_side(entry: Payload) -> Payload:
     pid = entry["pid"]
     if pid > 0 and procfs.start_ticks(pid) is not None:
-        return {**named(pid), **doing(pid)}
+        return described(pid)
     heirs = [] if entry["waiting"] or entry["path"] is None else _heirs(entry)
     return {"command_line": [], "held_by": heirs}
 
 
 def _heirs(entry: Payload) -> list[Payload]:
     """Return who has the locked file open in a way that carries this lock, with what they do."""
-    carried = re.compile(rf"^lock:.*\s{re.escape(entry['file'])}\s", re.MULTILINE)
     found: dict[int, Payload] = {}
     for pid, number in opened_by(entry["path"], clock.mono() + _SEARCH_S):
-        text = procfs.read_text(f"/proc/{pid}/fdinfo/{number}") or ""
-        if pid not in found and carried.search(text):
-            found[pid] = {**named(pid), **doing(pid)}
+        locks = procfs.descriptor_lines(pid, number).get("lock", [])
+        if pid not in found and any(entry["file"] in one.split() for one in locks):
+            found[pid] = described(pid)
         if len(found) >= _MAX_HEIRS:
             break
     return list(found.values())

@@ -11,12 +11,12 @@ import os
 from autopsy.collect import procfs
 from autopsy.collect.patient import Patient
 from autopsy.collect.process import MOVEMENT_WINDOW_S
+from autopsy.collect.procfs import Stat
 from autopsy.section import Payload, Skipped
 
 _MOMENTS = 4
 # Of a large process the heap is counted, which takes this long anyhow: time to see it grow.
 _LARGE_BYTES, _LARGE_WINDOW_S = 64 << 20, 0.75
-_MINOR_FAULTS, _MAJOR_FAULTS, _THREADS = 7, 9, 17
 
 
 def collect(patient: Patient) -> Payload:
@@ -26,7 +26,7 @@ def collect(patient: Patient) -> Payload:
     None], minor_faults_per_s (new pages), major_faults_per_s (read from disk). Raises Skipped
     when the process ends.
     """
-    seen: list[tuple[float, int, list[int]]] = []
+    seen: list[tuple[float, int, Stat]] = []
     began_ms = patient.elapsed_ms()
     window_s = MOVEMENT_WINDOW_S
     for turn in range(_MOMENTS):
@@ -45,19 +45,18 @@ def collect(patient: Patient) -> Payload:
     return {
         "source": "window",
         "points": [
-            [round(at - last[0], 3), rss, counts[2], fds if at == last[0] else None]
-            for at, rss, counts in seen
+            [round(at - last[0], 3), rss, stat.threads, fds if at == last[0] else None]
+            for at, rss, stat in seen
         ],
         "baseline": None,
-        "minor_faults_per_s": round((last[2][0] - first[2][0]) / lasted_s),
-        "major_faults_per_s": round((last[2][1] - first[2][1]) / lasted_s),
+        "minor_faults_per_s": round((last[2].faults[0] - first[2].faults[0]) / lasted_s),
+        "major_faults_per_s": round((last[2].faults[1] - first[2].faults[1]) / lasted_s),
     }
 
 
-def _look(pid: int) -> tuple[int, list[int]] | None:
+def _look(pid: int) -> tuple[int, Stat] | None:
     pages = (procfs.read_text(f"/proc/{pid}/statm") or "0 0").split()
-    stat = procfs.stat_fields(f"/proc/{pid}/stat")
+    stat = procfs.stat(f"/proc/{pid}/stat")
     if stat is None or pages[0] == "0":
         return None
-    counts = [int(stat[1][index]) for index in (_MINOR_FAULTS, _MAJOR_FAULTS, _THREADS)]
-    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE"), counts
+    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE"), stat

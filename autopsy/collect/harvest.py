@@ -6,9 +6,8 @@ collector with a time box: even these files can hang.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from autopsy.collect import procfs
+from autopsy.collect.holder import family
 from autopsy.collect.patient import Patient
 from autopsy.secret import in_arguments, in_environment
 from autopsy.section import Payload
@@ -22,15 +21,6 @@ def collect(patient: Patient) -> Payload:
     """Return the secret values in the environment and command lines. Shapes: values."""
     block = procfs.read_text(f"/proc/{patient.pid}/environ", _ENVIRONMENT_BYTES) or ""
     found = [*in_environment(block), *in_arguments(procfs.command_line(patient.pid))]
-    for pid in _descendants(patient.pid):
+    for pid in family(patient.pid)[1 : 1 + _MAX_CHILDREN]:
         found += in_arguments(procfs.command_line(pid))
     return {"values": list(dict.fromkeys(found))}
-
-
-def _descendants(pid: int) -> Iterator[int]:
-    queue, seen = [pid], 0
-    while queue and seen < _MAX_CHILDREN:
-        for child in procfs.child_ids(queue.pop(0)):
-            seen += 1
-            queue.append(child)
-            yield child

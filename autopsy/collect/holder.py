@@ -64,7 +64,7 @@ class Holders:
 
 def opened_by(path: str, until_mono: float) -> Iterator[tuple[int, int]]:
     """Yield (pid, descriptor) of everybody who has this very path open, until time is over."""
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+    for pid in procfs.process_ids():
         if clock.mono() > until_mono:
             return
         yield from ((pid, number) for number, one in procfs.links(pid, _MAX_FDS) if one == path)
@@ -85,14 +85,19 @@ def doing(pid: int) -> Payload:
 
     Shapes: blocked_on: fd and target of the call it is in, or None.
     """
-    stat = procfs.stat_fields(f"/proc/{pid}/stat")
+    stat = procfs.stat(f"/proc/{pid}/stat")
     syscall, args = procfs.current_syscall(f"/proc/{pid}/syscall")
     return {
-        "state": stat[1][0] if stat is not None else "",
+        "state": stat.state if stat is not None else "",
         "wchan": procfs.read_text(f"/proc/{pid}/wchan") or "",
         "syscall": syscall,
         "blocked_on": _blocked_on(pid, syscall, args),
     }
+
+
+def described(pid: int) -> Payload:
+    """Return who a process is and what its first thread does: `named` and `doing`."""
+    return {**named(pid), **doing(pid)}
 
 
 def _blocked_on(pid: int, syscall: str | None, args: list[int]) -> Payload | None:
@@ -115,8 +120,8 @@ def family(pid: int) -> list[int]:
 def ancestors(pid: int) -> list[int]:
     """Return the parent of a process, its parent and so on, without the first of the host."""
     found: list[int] = []
-    while (stat := procfs.stat_fields(f"/proc/{pid}/stat")) is not None:
-        pid = int(stat[1][1])
+    while (stat := procfs.stat(f"/proc/{pid}/stat")) is not None:
+        pid = stat.parent
         if pid <= 1 or pid in found:
             break
         found.append(pid)
@@ -124,7 +129,6 @@ def ancestors(pid: int) -> list[int]:
 
 
 def _nearest_first(pid: int) -> list[int]:
-    everybody = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
-    near = [*family(pid), *ancestors(pid)]
+    order = dict.fromkeys([*family(pid), *ancestors(pid), *procfs.process_ids()])
     # Ourselves: what we have open is about the examination, not about the patient.
-    return [one for one in dict.fromkeys(near + everybody) if one != os.getpid()]
+    return [one for one in order if one != os.getpid()]

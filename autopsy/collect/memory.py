@@ -16,7 +16,7 @@ from autopsy.section import Payload, Skipped
 
 _STATM = ("size", "resident", "shared", "text", "lib", "data", "dirty")
 _MAX_SHARED = 200
-_MAPS_LIMIT = 8 << 20
+_SMAPS_BYTES = 8 << 20
 _MAX_BIGGEST = 10
 # smaps costs 10 ms a GiB and 10 µs a mapping.
 _WALKED_BYTES, _WALKED_MAPPINGS = 1 << 30, 2000
@@ -41,7 +41,7 @@ def collect(patient: Patient) -> Payload:
     rollup = {
         name: int(kib) for name, kib in re.findall(r"^(\w+):\s*(\d+) kB", found, re.MULTILINE)
     }
-    maps = _MAPPING.findall(procfs.read_text(f"/proc/{pid}/maps", _MAPS_LIMIT) or "")
+    maps = _MAPPING.findall(procfs.maps(pid))
     small = statm["resident"] <= _WALKED_BYTES and len(maps) <= _WALKED_MAPPINGS
     biggest, heap_bytes = _biggest(pid) if small else ([], None)
     return {
@@ -85,7 +85,7 @@ def _soft(own: dict[str, list[str]], name: str) -> int | None:
 
 
 def _biggest(pid: int) -> tuple[list[Payload], int | None]:
-    text = procfs.read_text(f"/proc/{pid}/smaps", _MAPS_LIMIT) or ""
+    text = procfs.read_text(f"/proc/{pid}/smaps", _SMAPS_BYTES) or ""
     heads = list(_MAPPING.finditer(text))
     sizes = [int(kib) * 1024 for kib in _RSS.findall(text)]
     # Cut off at the limit, a mapping may lack its size.

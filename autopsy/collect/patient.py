@@ -40,9 +40,9 @@ class Patient:
         """Return the state letter of every thread; empty when the process is gone."""
         found: dict[int, str] = {}
         for tid in procfs.thread_ids(self.pid):
-            fields = procfs.stat_fields(f"/proc/{self.pid}/task/{tid}/stat")
-            if fields:
-                found[tid] = fields[1][0]
+            stat = procfs.stat(f"/proc/{self.pid}/task/{tid}/stat")
+            if stat:
+                found[tid] = stat.state
         return found
 
     def wait_until(self, seconds_after_opening: float) -> None:
@@ -88,17 +88,9 @@ def _unreadable(pid: int, pidfd: int) -> NoSuchPatient:
     if has_ended:
         return NoSuchPatient(f"process {pid} has just ended", remedy="Nothing is left to read.")
     return NoSuchPatient(
-        f"process {pid} is not shown to {_own_name()} in /proc",
+        f"process {pid} is not shown to user {os.geteuid()} in /proc",
         remedy="/proc is mounted with hidepid: run autopsy as root, or as the user of the process.",
     )
-
-
-def _own_name() -> str:
-    return f"user {os.geteuid()}"
-
-
-def _name(pid: int) -> str:
-    return (procfs.read_text(f"/proc/{pid}/comm") or "").strip()
 
 
 def gone(pid: int) -> Patient:
@@ -118,19 +110,20 @@ def open_patient(pid: int, start_ticks: int | None = None) -> Iterator[Patient]:
     except (OSError, OverflowError) as exc:
         raise _absent(pid) from exc
     try:
-        found = procfs.start_ticks(pid)
-        if found is None:
+        stat = procfs.stat(f"/proc/{pid}/stat")
+        if stat is None:
             raise _unreadable(pid, pidfd)
-        if procfs.is_kernel_thread(pid):
+        if stat.is_kernel_thread:
             raise NoSuchPatient(
-                f"pid {pid} is a thread of the kernel ({_name(pid)})",
+                f"pid {pid} is a thread of the kernel ({stat.name})",
                 remedy="It runs no program; its stack is in /proc/PID/stack, for root.",
             )
-        if start_ticks is not None and found != start_ticks:
+        if start_ticks is not None and stat.start_ticks != start_ticks:
             raise PatientReplaced(
-                f"pid {pid} started at tick {found}, not {start_ticks}: it is another process",
+                f"pid {pid} started at tick {stat.start_ticks}, not {start_ticks}: it is another "
+                "process",
                 remedy="The process you meant has ended; look at how it ended instead.",
             )
-        yield Patient(pid, found, pidfd, opened)
+        yield Patient(pid, stat.start_ticks, pidfd, opened)
     finally:
         os.close(pidfd)

@@ -17,7 +17,6 @@ from autopsy.section import Payload
 # Long enough for a living loop to turn, short enough for ten captures before a kill.
 MOVEMENT_WINDOW_S = 0.25
 _MAX_THREADS = 4000
-_MAPS_LIMIT = 8 << 20
 _INTERPRETER = re.compile(r"^(?:python|pypy)[\d.]*\w*$")
 # What time.sleep asks for: clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, deadline).
 _MONOTONIC, _ABSOLUTE = 1, 1
@@ -88,18 +87,17 @@ def threads(pid: int) -> list[Payload]:
     for tid in procfs.thread_ids(pid)[:_MAX_THREADS]:
         base = f"/proc/{pid}/task/{tid}"
         syscall, args = procfs.current_syscall(f"{base}/syscall")
-        stat = procfs.stat_fields(f"{base}/stat")
+        stat = procfs.stat(f"{base}/stat")
         if stat is None:
             continue  # ended between the listing and now
-        name, fields = stat
         switches = (procfs.status(f"{base}/status") or {}).get("voluntary_ctxt_switches", "0")
         found.append(
             {
                 "tid": tid,
-                "name": name,
-                "state": fields[0],
-                "cpu": int(fields[36]),
-                "cpu_ticks": int(fields[11]) + int(fields[12]),
+                "name": stat.name,
+                "state": stat.state,
+                "cpu": stat.cpu,
+                "cpu_ticks": stat.cpu_ticks,
                 **_scheduling(f"{base}/schedstat"),
                 "switches": int(switches),
                 "wchan": procfs.read_text(f"{base}/wchan") or "",
@@ -128,8 +126,8 @@ def waited_descriptors(pid: int, syscall: str | None, args: list[int]) -> list[i
         count = min(args[0], 1024)
         return [i for i in range(count) if bits[i // 8] >> (i % 8) & 1] if bits else []
     if syscall in ("epoll_wait", "epoll_pwait"):
-        described = procfs.read_text(f"/proc/{pid}/fdinfo/{args[0]}") or ""
-        return [int(number) for number in re.findall(r"^tfd:\s*(\d+)", described, re.MULTILINE)]
+        watched = procfs.descriptor_lines(pid, args[0]).get("tfd", [])
+        return [int(one.split()[0]) for one in watched]
     return []
 
 
@@ -187,7 +185,7 @@ def is_python(pid: int, executable: str | None, status: dict[str, str]) -> bool 
     name = executable.removesuffix(" (deleted)").rpartition("/")[2]
     if _INTERPRETER.match(name):
         return True
-    maps = procfs.read_text(f"/proc/{pid}/maps", _MAPS_LIMIT)
+    maps = procfs.maps(pid)
     return "libpython" in maps if maps else None
 
 

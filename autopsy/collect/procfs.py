@@ -9,10 +9,68 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from autopsy.collect import syscalls
 
 _PF_KTHREAD = 0x00200000
+_MAPS_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What the stat file of a process or a thread says; `fields` are those from `state` on.
+
+    Source: proc(5), whose field 3 is our index 0. Units: ticks of the kernel's clock.
+    """
+
+    name: str
+    fields: tuple[str, ...]
+
+    @property
+    def state(self) -> str:
+        """The letter of its state."""
+        return self.fields[0]
+
+    @property
+    def parent(self) -> int:
+        """The pid of its parent."""
+        return int(self.fields[1])
+
+    @property
+    def is_kernel_thread(self) -> bool:
+        """Whether it is a thread of the kernel: it has no program, no memory and no files."""
+        return bool(int(self.fields[6]) & _PF_KTHREAD)
+
+    @property
+    def faults(self) -> tuple[int, int]:
+        """How many pages were new, and how many were read from a disk."""
+        return int(self.fields[7]), int(self.fields[9])
+
+    @property
+    def cpu_ticks(self) -> int:
+        """How long it was on a CPU, in user code and in the kernel."""
+        return int(self.fields[11]) + int(self.fields[12])
+
+    @property
+    def threads(self) -> int:
+        """How many threads the process has."""
+        return int(self.fields[17])
+
+    @property
+    def start_ticks(self) -> int:
+        """When it started, since boot."""
+        return int(self.fields[19])
+
+    @property
+    def cpu(self) -> int:
+        """The CPU it was on last."""
+        return int(self.fields[36])
+
+    @property
+    def ending(self) -> int:
+        """The status that its parent will get; zero also stands for "you may not know"."""
+        return int(self.fields[49])
 
 
 def read_text(path: str, limit: int = 1 << 20) -> str | None:
@@ -38,19 +96,19 @@ def _read_all(fd: int, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def stat_fields(path: str) -> tuple[str, list[str]] | None:
-    """Return the name and the fields from `state` on (field 3 of proc(5) is index 0)."""
+def stat(path: str) -> Stat | None:
+    """Return what a stat file says; None when the process or thread is gone."""
     text = read_text(path)
     if not text or ")" not in text:
         return None
     head, _, tail = text.rpartition(")")
-    return head.partition("(")[2], tail.split()
+    return Stat(head.partition("(")[2], tuple(tail.split()))
 
 
 def start_ticks(pid: int) -> int | None:
     """Return when the process started, in clock ticks since boot; None if there is no such pid."""
-    found = stat_fields(f"/proc/{pid}/stat")
-    return int(found[1][19]) if found else None
+    found = stat(f"/proc/{pid}/stat")
+    return found.start_ticks if found else None
 
 
 def ending(pid: int) -> dict[str, int]:
@@ -58,18 +116,11 @@ def ending(pid: int) -> dict[str, int]:
 
     Empty when it lives, or when we may not know.
     """
-    found = stat_fields(f"/proc/{pid}/stat")
-    # The status that its parent will get; zero also stands for "you may not know".
-    if found is None or found[1][0] not in "ZX" or is_hidden(pid):
+    found = stat(f"/proc/{pid}/stat")
+    if found is None or found.state not in "ZX" or is_hidden(pid):
         return {}
-    value = int(found[1][49])
-    return {"exit_signal": value & 0x7F} if value & 0x7F else {"exit_code": value >> 8}
-
-
-def is_kernel_thread(pid: int) -> bool:
-    """Return whether it is a thread of the kernel: it has no program, no memory and no files."""
-    found = stat_fields(f"/proc/{pid}/stat")
-    return found is not None and bool(int(found[1][6]) & _PF_KTHREAD)
+    number = found.ending & 0x7F
+    return {"exit_signal": number} if number else {"exit_code": found.ending >> 8}
 
 
 def status(path: str) -> dict[str, str] | None:
@@ -84,6 +135,11 @@ def tracer(pid: int) -> int:
     """Return the pid of the program that traces it (strace, a debugger); 0 if none does."""
     found = (status(f"/proc/{pid}/status") or {}).get("TracerPid", "0")
     return int(found) if found.isdigit() else 0
+
+
+def process_ids() -> list[int]:
+    """Return the pids of all processes that we are shown, lowest first."""
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
 def thread_ids(pid: int) -> list[int]:
@@ -125,6 +181,21 @@ def descriptors(pid: int) -> list[int]:
         return sorted(int(name) for name in os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         return []
+
+
+def descriptor_lines(pid: int, number: int) -> dict[str, list[str]]:
+    """Return the lines of fdinfo about a descriptor by their names; empty if gone or forbidden."""
+    found: dict[str, list[str]] = {}
+    for line in (read_text(f"/proc/{pid}/fdinfo/{number}") or "").splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            found.setdefault(name.strip(), []).append(value.strip())
+    return found
+
+
+def maps(pid: int) -> str:
+    """Return the mappings of a process, of a giant one the first; empty if gone or forbidden."""
+    return read_text(f"/proc/{pid}/maps", _MAPS_BYTES) or ""
 
 
 def is_hidden(pid: int) -> bool:

@@ -38,7 +38,6 @@ _MAX_SOURCES = 100
 # Per stack; what is further out says little about where it waits.
 _OWN_FRAMES = 6
 _MAX_BLOCKS = 8
-_MAPS_LIMIT = 8 << 20
 _GREENLETS = re.compile(r"/(gevent|greenlet)/[^\n]*\.so")
 # A wait in one of these becomes uninterruptible when ptrace touches it.
 _FILE_SERVER_WAITS = ("request_wait_answer", "rpc_wait", "nfs_wait", "fuse_")
@@ -221,8 +220,7 @@ def _as_payload(patient: Patient, samples: list[Sample]) -> Payload:
 
 def _notes(pid: int) -> list[str]:
     """Say which stacks nobody can see from outside."""
-    maps = procfs.read_text(f"/proc/{pid}/maps", _MAPS_LIMIT) or ""
-    found = _GREENLETS.search(maps)
+    found = _GREENLETS.search(procfs.maps(pid))
     if found is None:
         return []
     what = "greenlets may exist, and those that do not run are not visible from outside"

@@ -18,7 +18,6 @@ from autopsy.section import Payload
 
 _MAX_PROCESSES = 500
 _MAX_DEPTH = 16
-_STARTED, _USER, _SYSTEM = 19, 11, 12
 # How the library starts processes of its own, and one that is as common as the library.
 _ROLES = (
     (re.compile(r"--multiprocessing-fork"), "multiprocessing worker"),
@@ -65,17 +64,17 @@ def role(command_line: list[str], of_patient: list[str]) -> str:
 def _described(
     pid: int, parent: int, depth: int, of_patient: list[str], uptime_s: float
 ) -> Payload | None:
-    stat = procfs.stat_fields(f"/proc/{pid}/stat")
+    stat = procfs.stat(f"/proc/{pid}/stat")
     if stat is None:
         return None
     command_line = procfs.command_line(pid)
     targets = [target for _, target in procfs.links(pid, 256)]
-    started_s = int(stat[1][_STARTED]) / os.sysconf("SC_CLK_TCK")
+    started_s = stat.start_ticks / os.sysconf("SC_CLK_TCK")
     return {
         "pid": pid,
         "ppid": parent,
         "depth": depth,
-        "name": stat[0],
+        "name": stat.name,
         "role": role(command_line, of_patient),
         "age_s": round(max(0.0, uptime_s - started_s), 1),
         "command_line": redact.arguments(command_line),
@@ -88,17 +87,11 @@ def _described(
 def _watch(patient: Patient, found: list[Payload]) -> None:
     if not found:
         return
-    before = {one["pid"]: _ticks(one["pid"]) for one in found}
+    before = {one["pid"]: procfs.stat(f"/proc/{one['pid']}/stat") for one in found}
     seconds = patient.wait_window(MOVEMENT_WINDOW_S, patient.elapsed_ms())
     per_s = os.sysconf("SC_CLK_TCK")
     for one in found:
-        then, now = before[one["pid"]], _ticks(one["pid"])
-        one["state_after"] = now[1] if now else None
-        one["cpu_ratio"] = round((now[0] - then[0]) / per_s / seconds, 2) if now and then else None
-
-
-def _ticks(pid: int) -> tuple[int, str] | None:
-    stat = procfs.stat_fields(f"/proc/{pid}/stat")
-    if stat is None:
-        return None
-    return int(stat[1][_USER]) + int(stat[1][_SYSTEM]), stat[1][0]
+        then, now = before[one["pid"]], procfs.stat(f"/proc/{one['pid']}/stat")
+        one["state_after"] = now.state if now else None
+        ticks = now.cpu_ticks - then.cpu_ticks if now and then else None
+        one["cpu_ratio"] = None if ticks is None else round(ticks / per_s / seconds, 2)

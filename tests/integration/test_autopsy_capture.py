@@ -164,9 +164,9 @@ def test_a_stopped_process_is_left_stopped(tmp_path: Path) -> None:
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         line = captured_line(process.pid, tmp_path / "a.zip", "--budget", "5")
-        state = procfs.stat_fields(f"/proc/{process.pid}/stat")
-        assert state is not None
-        assert state[1][0] == "T"
+        stat = procfs.stat(f"/proc/{process.pid}/stat")
+        assert stat is not None
+        assert stat.state == "T"
     assert line["diagnosis"] == [
         {
             "code": "stopped.signal",
@@ -364,9 +364,9 @@ def test_a_process_left_stopped_by_a_blocking_dump_is_resumed(tmp_path: Path) ->
     script = 'for last; do :; done; kill -STOP "$last"; exec sleep 100'
     with started("stuck_busy.py") as process:
         capture(Order(process.pid, budget_s=5, py_spy=fake_py_spy(tmp_path, only_blocking(script))))
-        state = procfs.stat_fields(f"/proc/{process.pid}/stat")
-        assert state is not None
-        assert state[1][0] == "R"
+        stat = procfs.stat(f"/proc/{process.pid}/stat")
+        assert stat is not None
+        assert stat.state == "R"
 
 
 def only_blocking(script: str) -> str:

@@ -65,9 +65,9 @@ def troubled(*words: str, prefix: Sequence[str] = ()) -> Iterator[int]:
 def states(pid: int) -> Counter[str]:
     """Return how many threads are stopped, how many are not: what a capture must not change."""
     letters = [
-        found[1][0]
+        found.state
         for tid in procfs.thread_ids(pid)
-        if (found := procfs.stat_fields(f"/proc/{pid}/task/{tid}/stat")) is not None
+        if (found := procfs.stat(f"/proc/{pid}/task/{tid}/stat")) is not None
     ]
     return Counter("stopped" if letter in "Tt" else "not stopped" for letter in letters)
 
@@ -224,7 +224,9 @@ def test_a_storm_of_signals_goes_on_and_is_borne() -> None:
         told = answer(pid)
         assert told["status"] == "complete"
         assert best(told).startswith("busy.") or told["diagnosis"][0]["confidence"] < 0.8
-        assert (procfs.stat_fields(f"/proc/{pid}/stat") or ("", ["?"]))[1][0] in "RS"
+        stat = procfs.stat(f"/proc/{pid}/stat")
+        assert stat is not None
+        assert stat.state in "RS"
 
 
 def test_one_that_forks_all_the_time() -> None:
@@ -336,7 +338,8 @@ def _unshare_pid() -> int:
     ],
 )
 def test_what_is_no_process_is_refused(pid: str, said: str) -> None:
-    if pid == "2" and not procfs.is_kernel_thread(2):
+    second = procfs.stat("/proc/2/stat")
+    if pid == "2" and (second is None or not second.is_kernel_thread):
         pytest.skip("the kernel's threads are not seen from here")
     done = subprocess.run(
         [sys.executable, "-m", "autopsy", pid], capture_output=True, text=True, check=False

@@ -138,8 +138,7 @@ def _own_files() -> frozenset[tuple[str, str]]:
 
 
 def _described(pid: int, number: int) -> dict[str, str]:
-    text = procfs.read_text(f"/proc/{pid}/fdinfo/{number}") or ""
-    return dict(re.findall(r"^(\w+):\s*(.*)$", text, re.MULTILINE))
+    return {name: said[0] for name, said in procfs.descriptor_lines(pid, number).items()}
 
 
 def _file_systems(pid: int) -> dict[str, tuple[str, str]]:

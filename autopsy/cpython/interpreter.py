@@ -28,12 +28,14 @@ _SWITCHES = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
 class Rest:
     """The system call a thread is in, and how often it has been on a CPU before.
 
-    Two that are equal prove that it did nothing in between.
+    Two that are equal prove that it did nothing in between. `native` is its id as it sees it, which
+    in a container is another one.
     """
 
     syscall: str | None
     arguments: tuple[int, ...]
     switches: tuple[str, ...]
+    native: int = 0
 
 
 _NO_REST = Rest(None, (), ())
@@ -65,6 +67,7 @@ class Interpreter:
     ) -> None:
         self.pid = pid
         self._rests = rests
+        self._tids = {rest.native: tid for tid, rest in rests.items()}
         self.version = version
         self.memory = memory
         self.objects = Objects(memory)
@@ -74,7 +77,7 @@ class Interpreter:
     def again(self) -> Interpreter:
         """Return the same interpreter for a second look, at what its memory holds now."""
         memory = Memory(self.pid, self.memory.deadline_mono)
-        return Interpreter(self.pid, memory, self._address, self.version, {})
+        return Interpreter(self.pid, memory, self._address, self.version, self._rests)
 
     @property
     def generations(self) -> tuple[int, ...]:
@@ -142,9 +145,9 @@ class Interpreter:
         if memory.word(address + at.THREAD_INTERPRETER) != self._address:
             raise Unreadable
         ident = memory.word(address + at.THREAD_IDENT)
-        tid = memory.word(address + at.THREAD_NATIVE)
+        native = memory.word(address + at.THREAD_NATIVE)
         # The one thread that a fork leaves keeps the number of the thread that forked.
-        tid = tid if tid in alive else self.pid
+        tid = self._tids.get(native) or (native if native in alive else self.pid)
         python = self.thread_objects.get(ident, 0)
         return Thread(
             address=address,
@@ -189,7 +192,9 @@ def _rest_of(pid: int, tid: int) -> Rest:
     base = f"/proc/{pid}/task/{tid}"
     status = procfs.status(f"{base}/status") or {}
     syscall, arguments = procfs.current_syscall(f"{base}/syscall")
-    return Rest(syscall, tuple(arguments), tuple(status.get(one, "") for one in _SWITCHES))
+    switches = tuple(status.get(one, "") for one in _SWITCHES)
+    inside = status.get("NSpid", str(tid)).split()[-1]
+    return Rest(syscall, tuple(arguments), switches, int(inside))
 
 
 def open_interpreter(pid: int, deadline_mono: float) -> Interpreter:

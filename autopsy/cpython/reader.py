@@ -17,7 +17,7 @@ _BLOCK_BITS = 16
 _BLOCK = 1 << _BLOCK_BITS
 _PAGE = 4096
 # More than the structures of any program need; a census of the heap has an allowance of its own.
-_MAX_BLOCKS = 16384
+_MAX_BLOCKS = 4096
 _USER_SPACE_END = 1 << 47
 _WORD = struct.Struct("<Q")
 _INT = struct.Struct("<i")

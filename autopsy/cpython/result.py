@@ -76,10 +76,10 @@ class Results:
             return self._next_free(self._workers[self._queued[future]], waiter)
         try:
             loop = self._loop_behind(future)
-            # A loop that waits for itself is blocked, whatever it waits for.
-            return loop if loop is not waiter else None
         except Unreadable:
             return None
+        # A loop that waits for itself is blocked, whatever it waits for.
+        return loop if loop is not waiter else None
 
     def _next_free(self, workers: list[Thread], waiter: Thread) -> Thread:
         """Return a worker that may come to take what is queued.

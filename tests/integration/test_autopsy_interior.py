@@ -647,6 +647,25 @@ def test_an_interpreter_without_a_library() -> None:
         assert len(eventually_waiting(pid, 3)["cycles"]) == 1
 
 
+UNSHARE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def can_unshare() -> bool:
+    known = os.geteuid() == 0 and shutil.which("unshare") is not None
+    return known and subprocess.run([*UNSHARE, "true"], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not can_unshare(), reason="makes a pid namespace")
+def test_a_process_whose_ids_are_other_ones() -> None:
+    with running(*UNSHARE, sys.executable, str(PROGRAMS / "stuck_two_locks.py")) as outer:
+        (pid,) = procfs.child_ids(outer)
+        found = eventually_waiting(pid, 3)
+        tids = procfs.thread_ids(pid)
+    assert sorted(one["tid"] for one in found["threads"]) == tids
+    assert len(found["cycles"]) == 1
+    assert set(found["cycles"][0]) < set(tids)
+
+
 def test_a_stopped_process() -> None:
     with program("interior_hot.py") as pid:
         os.kill(pid, signal.SIGSTOP)

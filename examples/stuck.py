@@ -14,8 +14,8 @@ def move(held: threading.Lock, wanted: threading.Lock) -> None:
 
 
 ways = [
-    threading.Thread(target=move, args=(first, second), name="there"),
-    threading.Thread(target=move, args=(second, first), name="back"),
+    threading.Thread(target=move, args=(first, second), name="ann"),
+    threading.Thread(target=move, args=(second, first), name="bob"),
 ]
 for way in ways:
     way.start()

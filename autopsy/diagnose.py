@@ -114,8 +114,15 @@ def _found(case: Case) -> Iterator[Diagnosis]:
 def _what_was_seen(case: Case) -> tuple[str, ...]:
     if not case.threads:
         return ("process: no living thread was seen",)
-    hidden = ("process: no permission to see its system calls: needs SYS_PTRACE",)
-    return (hidden if case.process.get("hidden") else ()) + tuple(
+    if case.process.get("hidden"):
+        return (
+            "process: its system calls are hidden from us: needs SYS_PTRACE",
+            *(
+                f"process: thread {one.tid} ({one.name}) state {one.state}: {one.where}"
+                for one in case.threads[:5]
+            ),
+        )
+    return tuple(
         f"process: thread {one.tid} ({one.name}) state {one.state} in {one.syscall or 'no call'} "
         f"(wchan {one.wchan}), {one.cpu_ratio:.0%} CPU, {one.switches} switches: {one.where}"
         for one in case.threads[:5]

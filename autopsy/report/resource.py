@@ -32,14 +32,12 @@ def memory(memory: Payload, growth: Payload, heap: Payload) -> Part | None:
     lines = tuple(_memory_lines(memory, heap))
     blocks: list[Block] = [Lines(lines)] if lines else []
     blocks += _growth(growth)
-    for key, title in (("types", "type"), ("buffers", "buffers")):
-        found = rows(heap, key, "type")[:_MAX_TYPES]
-        if found:
-            body = tuple(
-                (text(one["type"]), str(count(one.get("count"))), size(one.get("bytes")))
-                for one in found
-            )
-            blocks.append(Table((title, "objects", "bytes"), body, numbers=frozenset({1, 2})))
+    body = tuple(
+        (text(one["type"]), str(count(one.get("count"))), size(one.get("bytes")))
+        for one in rows(heap, "types", "type")[:_MAX_TYPES]
+    )
+    if body:
+        blocks.append(Table(("type", "objects", "bytes"), body, numbers=frozenset({1, 2})))
     return Part("memory", "Memory", tuple(blocks)) if blocks else None
 
 
@@ -133,8 +131,8 @@ def _host_lines(payload: Payload) -> Iterator[str]:
         yield f"{available} of {total} memory available"
     cgroup = mapping(payload.get("cgroup"))
     for who, pressure in (
-        ("somebody", payload.get("pressure")),
-        ("its group", cgroup.get("pressure")),
+        ("somebody on the host", payload.get("pressure")),
+        ("somebody in its control group", cgroup.get("pressure")),
     ):
         for resource, stall in mapping(pressure).items():
             ratio = number(mapping(mapping(stall).get("some")).get("window_ratio"))

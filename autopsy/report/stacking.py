@@ -141,7 +141,8 @@ def _is_ours(thread: Payload) -> bool:
 
 def _named(threads: Sequence[Payload]) -> str:
     names = [
-        f"{one['tid']} {text(one.get('name'))}{', holds the GIL' if one.get('owns_gil') else ''}"
+        f"{one['tid']} {text(one.get('name'))}".rstrip()
+        + (", holds the GIL" if one.get("owns_gil") else "")
         for one in threads[:_THREADS_NAMED]
     ]
     if len(threads) == 1:
@@ -191,7 +192,7 @@ def tasks(payload: Payload) -> Part | None:
     told = [f"{payload[key]} {name}" for key, name in counts if number(payload.get(key))]
     blocks: list[Block] = [Lines((f"{total} tasks, {', '.join(told)}".rstrip(", "),))]
     blocks += [
-        Stack(f"{shape['count']} tasks", _steps(shape["stack"]))
+        Stack(f"{shape['count']} tasks with the same stack", _steps(shape["stack"]))
         for shape in rows(payload, "shapes", "count", "stack")[:5]
         if count(shape["count"]) > 1
     ]
@@ -218,7 +219,8 @@ def _state(task: Payload) -> str:
     if holds:
         parts.append(f"holds {', '.join(holds)}")
     if task.get("woken_by"):
-        parts.append(f"woken by {task['woken_by']}")
+        waker = text(task["woken_by"])
+        parts.append("nothing due to wake it" if waker == "nobody" else f"woken by {waker}")
     return ", ".join(part for part in parts if part)
 
 

@@ -141,15 +141,17 @@ def process(payload: Payload) -> Part | None:
     status = mapping(payload.get("status"))
     state, rss, threads = (status.get(key, "?") for key in ("State", "VmRSS", "Threads"))
     command = words(payload.get("command_line")) or text(payload.get("name"))
-    lines = Lines((command, f"state {state}, RSS {rss}, {threads} threads"))
+    many = "thread" if str(threads) == "1" else "threads"
+    lines = Lines((command, f"state {state}, RSS {rss}, {threads} {many}"))
+    in_no_call = "hidden" if payload.get("hidden") else "user code"
     found = rows(payload, "threads", "tid")
     body = tuple(
         (
             str(one["tid"]),
             text(one.get("name")),
             text(one.get("state"), "?"),
-            text(one.get("syscall"), "user code"),
-            text(one.get("wchan")),
+            text(one.get("syscall"), in_no_call),
+            text(one.get("wchan")) if one.get("wchan") != "0" else "",
         )
         for one in found[:_MAX_THREADS]
     )

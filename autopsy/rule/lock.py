@@ -56,7 +56,7 @@ def _circles(case: Case, private: list[Thread]) -> Iterator[Diagnosis]:
             continue
         lines = [line for _, need in links for line in need.evidence]
         where = [f"stacks: {member.called}: {member.where}" for member, _ in links[:_MANY]]
-        come_back = f"stacks: {one.called} comes back to itself"
+        come_back = f"stacks: {one.called} waits for itself in the end"
         yield hit(Code.DEADLOCK_IN_PROCESS, 0.97 if exact else 0.75, *lines, come_back, *where)
 
 

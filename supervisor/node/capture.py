@@ -298,7 +298,9 @@ def _answered(wanted: _Wanted, otherwise: str) -> Captured:
 
 def _missing(answer: dict[str, Any]) -> str:
     sections: dict[str, str] = answer.get("sections", {})
-    return ", ".join(f"{name}: {status}" for name, status in sections.items() if status != "ok")
+    return ", ".join(
+        f"{name}: {status}" for name, status in sections.items() if status not in ("ok", "skipped")
+    )
 
 
 def _failed(wanted: _Wanted, why: str) -> Captured:

@@ -303,7 +303,7 @@ def test_a_circle_is_told_link_by_link() -> None:
             "thread_locks: thread 11 (python) waits for the lock lock 0x10, which MainThread holds "
             "since /app/bank.py:4"
         ),
-        "stacks: MainThread comes back to itself",
+        "stacks: MainThread waits for itself in the end",
         "stacks: MainThread: pay (/app/x.py:1)",
         "stacks: thread 11 (python): pay (/app/x.py:1)",
     )

@@ -144,5 +144,5 @@ def test_what_is_hidden_is_said() -> None:
     sections = seen(thread())
     sections["process"]["hidden"] = True
     assert evidence(sections, "unknown")[0] == (
-        "process: no permission to see its system calls: needs SYS_PTRACE"
+        "process: its system calls are hidden from us: needs SYS_PTRACE"
     )

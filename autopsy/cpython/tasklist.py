@@ -144,9 +144,9 @@ def _awaits(found: Tasks, task: Task) -> str:
         return ""
     if task.waiter in found.tasks:
         return f"Task {found.name(task.waiter)}"
-    innermost = task.chain.calls[-1].code
-    if "/asyncio/" in innermost.file:
-        return innermost.qualname
+    called = _of_the_library(task.chain)
+    if called:
+        return called
     try:
         kind = found.objects.type_of(task.waiter or task.chain.end).short_name
         if kind == "_GatheringFuture":
@@ -154,6 +154,17 @@ def _awaits(found: Tasks, task: Task) -> str:
     except Unreadable:
         return ""
     return kind
+
+
+def _of_the_library(chain: Chain) -> str:
+    """Return which call of asyncio the program awaits: the last one it knows by name."""
+    found = ""
+    for frame in reversed(chain.calls):
+        if "/asyncio/" not in frame.code.file:
+            break
+        if not found or not frame.code.name.startswith("_"):
+            found = frame.code.qualname
+    return found
 
 
 def _stack(chain: Chain) -> list[Payload]:

@@ -110,8 +110,8 @@ def _executor_works(case: Case) -> bool:
 
 
 def _rests(task: Payload) -> bool:
-    """Whether a task waits for time or serves: healthy ones do that all day."""
-    return task.get("woken_by") == "timer" or _within(task, _SERVES) or task["state"] != "pending"
+    """Whether a task waits for time, to be told to stop, or serves: healthy ones do all day."""
+    return task.get("woken_by") in ("timer", "signal") or _within(task, _SERVES) or task["state"] != "pending"
 
 
 def _suspicion(task: Payload) -> int:

@@ -423,9 +423,9 @@ def test_what_wakes_each_task(tasks: dict[str, Any]) -> None:
 
 def test_what_each_task_awaits(tasks: dict[str, Any]) -> None:
     named = {one["name"]: one for one in tasks["tasks"]}
-    assert {
-        name: named[name]["awaits"] for name in ("sleeper", "ring-0", "forgotten", "wants")
-    } == {
+    told = ("sleeper", "ring-0", "forgotten", "wants", "reads")
+    assert {name: named[name]["awaits"] for name in told} == {
+        "reads": "StreamReader.read",
         "sleeper": "sleep",
         "ring-0": "Task ring-1",
         "forgotten": "Future",

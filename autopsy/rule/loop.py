@@ -111,7 +111,11 @@ def _executor_works(case: Case) -> bool:
 
 def _rests(task: Payload) -> bool:
     """Whether a task waits for time, to be told to stop, or serves: healthy ones do all day."""
-    return task.get("woken_by") in ("timer", "signal") or _within(task, _SERVES) or task["state"] != "pending"
+    return (
+        task.get("woken_by") in ("timer", "signal")
+        or _within(task, _SERVES)
+        or task["state"] != "pending"
+    )
 
 
 def _suspicion(task: Payload) -> int:

@@ -21,7 +21,8 @@ from autopsy import VERSION, options
 from autopsy.errors import AlreadyExamined, AutopsyError, BundleNotWritten, UsageError
 
 if TYPE_CHECKING:
-    from autopsy.capture import Order
+    from autopsy.capture import Captured, Order
+    from autopsy.collect.database.asking import Asking
 
 _OVERVIEW = """\
 usage: autopsy PID [options]            say why a running Python process is stuck; it lives on
@@ -141,12 +142,9 @@ def _prune(arguments: list[str]) -> int:
     if not given.directory.is_dir():
         raise UsageError(f"no directory {given.directory}", remedy="Name the bundles' directory.")
     pruned = prune(given.directory, given.keep_days, given.keep_bytes)
-    answer = {
-        "removed": [str(one.path) for one in pruned.removed],
-        "freed_bytes": pruned.freed_bytes,
-        "kept": len(pruned.kept),
-    }
-    lines = [*answer["removed"], f"{len(pruned.removed)} removed, {len(pruned.kept)} kept"]  # type: ignore[misc]
+    removed, kept = [str(one.path) for one in pruned.removed], len(pruned.kept)
+    answer = {"removed": removed, "freed_bytes": pruned.freed_bytes, "kept": kept}
+    lines = [*removed, f"{len(removed)} removed, {kept} kept"]
     _print(answer if given.json else "\n".join(lines))
     return 0
 
@@ -167,21 +165,26 @@ def _capture(arguments: list[str]) -> int:
     return 0
 
 
-def _asking(given: argparse.Namespace, facts: dict[str, Any]) -> Any:
+def _asking(given: argparse.Namespace, facts: dict[str, Any]) -> Asking:
     """Return how databases may be asked. An address is never shown: it may hold a password."""
     from autopsy.collect.database.asking import Asking
 
-    for number, address in enumerate(given.database, 1):
-        from autopsy.collect.database.address import found_in
+    if given.database:
+        _require_addresses(given.database)
+    addresses = (*given.database, *os.environ.get(options.DATABASES, "").splitlines())
+    application = str(facts.get("application") or "")
+    return Asking(not given.no_databases, addresses, application)
 
+
+def _require_addresses(given: Sequence[str]) -> None:
+    from autopsy.collect.database.address import found_in
+
+    for number, address in enumerate(given, 1):
         if not found_in(address):
             raise UsageError(
                 f"--database no. {number} is no address of a PostgreSQL or Redis server",
                 remedy="Write it as postgresql://USER@HOST:PORT/NAME or redis://HOST:PORT.",
             )
-    addresses = (*given.database, *os.environ.get(options.DATABASES, "").splitlines())
-    application = str(facts.get("application") or "")
-    return Asking(not given.no_databases, addresses, application)
 
 
 def _within_budget(
@@ -189,7 +192,7 @@ def _within_budget(
     facts: dict[str, Any],
     late: Callable[[str], None],
     secrets: Iterable[str] = (),
-) -> Any:
+) -> Captured:
     """Capture under a watchdog: writing to a dead file system must not outlast the budget."""
     from autopsy.capture import capture
 
@@ -219,7 +222,14 @@ def _order(given: argparse.Namespace, facts: dict[str, Any], secrets: Iterable[s
     from autopsy.capture import Order
     from autopsy.memfd import Kept
 
-    asking = _asking(given, facts)
+    kept = Kept(
+        log_ring=given.log_ring,
+        output=given.output,
+        dump=given.dump,
+        output_start=given.output_start,
+        begun_at=given.begun_at,
+        stack_ring=given.stack_ring,
+    )
     return Order(
         pid=given.pid,
         start_ticks=given.start_ticks,
@@ -227,22 +237,15 @@ def _order(given: argparse.Namespace, facts: dict[str, Any], secrets: Iterable[s
         budget_s=given.budget,
         facts=facts,
         secrets=tuple(secrets),
-        max_bytes=getattr(given, "max_bytes", 8 << 20),
+        max_bytes=given.max_bytes,
         py_spy=given.py_spy,
-        facts_only=getattr(given, "facts_only", False),
-        native=getattr(given, "native", False),
+        facts_only=given.facts_only,
+        native=given.native,
         memory_over_bytes=given.memory_over,
-        before_kill=getattr(given, "before_kill", False),
-        asking=asking,
-        end_statements=getattr(given, "end_statements", False),
-        kept=Kept(
-            getattr(given, "log_ring", None),
-            getattr(given, "output", None),
-            getattr(given, "dump", None),
-            getattr(given, "output_start", 0),
-            getattr(given, "begun_at", 0.0),
-            getattr(given, "stack_ring", None),
-        ),
+        before_kill=given.before_kill,
+        asking=_asking(given, facts),
+        end_statements=given.end_statements,
+        kept=kept,
     )
 
 
@@ -259,7 +262,7 @@ def _read_facts(source: str) -> dict[str, Any]:
     return facts
 
 
-def _summary(captured: Any, out: Path | None) -> dict[str, Any]:
+def _summary(captured: Captured, out: Path | None) -> dict[str, Any]:
     return {
         "path": str(out) if out else None,
         "status": captured.status,

@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
+from autopsy.bundle import MAX_BYTES
 from autopsy.errors import UsageError
 
 _DEFAULT_BUDGET_S = 10.0
@@ -37,7 +38,6 @@ def of_examine() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-bytes",
         type=int,
-        default=8 << 20,
         help="cut what is in the bundle to this, the least worth first (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the report")
@@ -91,12 +91,11 @@ def of_capture() -> argparse.ArgumentParser:
         "--dump", metavar="PATH", help="read what faulthandler dumps here, not through the process"
     )
     parser.add_argument(
-        "--output-start", type=int, default=0, metavar="N", help="leave out output before this byte"
+        "--output-start", type=int, metavar="N", help="leave out output before this byte"
     )
     parser.add_argument(
         "--begun-at",
         type=float,
-        default=0.0,
         metavar="T",
         help="leave out log records from before this time (Unix seconds)",
     )
@@ -114,6 +113,20 @@ def of_capture() -> argparse.ArgumentParser:
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
+    # What only one of the two forms takes is for the other as if nobody had given it.
+    parser.set_defaults(
+        native=False,
+        max_bytes=MAX_BYTES,
+        facts_only=False,
+        before_kill=False,
+        end_statements=False,
+        log_ring=None,
+        stack_ring=None,
+        output=None,
+        output_start=0,
+        begun_at=0.0,
+        dump=None,
+    )
     parser.add_argument("pid", type=int, help="the process to examine")
     parser.add_argument(
         "--budget",

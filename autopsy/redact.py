@@ -48,7 +48,6 @@ _SHORT_OPTIONS = MappingProxyType(
         "ldapsearch": ("-w", True), "smbclient": ("-U", True), "wget": ("--http-passwd", True),
     }
 )  # fmt: skip
-_NONE = ("", False)
 # These end longer names too (dbPassword, CLIENT_SECRET); no prefix is matched, that would be
 # quadratic on a long run of letters.
 _LONG = (
@@ -174,7 +173,8 @@ def tree(value: Any, clean: Callable[[str], str] = text) -> Any:
 
 def arguments(argv: Sequence[str]) -> list[str]:
     """Return a command line whose secret options, joined or separate, lost their values."""
-    short, is_apart = _SHORT_OPTIONS.get(argv[0].rpartition("/")[2], ("", False)) if argv else _NONE
+    program = argv[0].rpartition("/")[2] if argv else ""
+    short, is_apart = _SHORT_OPTIONS.get(program, ("", False))
     kept: list[str] = []
     hide_next = False
     for argument in argv:

@@ -43,7 +43,7 @@ _NO_SECRETS = frozenset(
 class Secrets:
     """A set of secret values. Redacting with it includes all that `redact` does."""
 
-    __slots__ = ("_ends", "_numbers", "_pattern", "_pieces", "_starts")
+    __slots__ = ("_ends", "_long", "_numbers", "_pattern", "_pieces", "_starts")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         chosen = list(dict.fromkeys(one for one in values if len(one) >= MIN_LENGTH))[:_MAX_VALUES]
@@ -53,9 +53,10 @@ class Secrets:
         self._pieces = tuple(islice(dict.fromkeys(pieces), _MAX_PIECES))
         self._pattern = re.compile("|".join(map(_as_pattern, forms))) if forms else None
         self._numbers = frozenset(one for one in chosen if one.lstrip("-").isdigit())
-        long = [one for one in short if len(one) > _CUT_LENGTH]
-        self._ends = _by(one[:_CUT_LENGTH] for one in long), tuple(long)
-        self._starts = _by(one[-_CUT_LENGTH:] for one in long), tuple(long)
+        self._long = tuple(one for one in short if len(one) > _CUT_LENGTH)
+        # Cut at the end of a text, a value still begins like one; cut at its start, it ends like one.
+        self._starts = _any_of(one[:_CUT_LENGTH] for one in self._long)
+        self._ends = _any_of(one[-_CUT_LENGTH:] for one in self._long)
 
     def text(self, value: str) -> str:
         """Return the text without these values and without what looks like a secret."""
@@ -99,17 +100,17 @@ class Secrets:
         return self._pattern.sub(redact.MARK, key) if self._pattern else key
 
     def _without_cut_ends(self, value: str) -> str:
-        if self._ends[0] is None or self._starts[0] is None or len(value) < _CUT_LENGTH:
+        if self._starts is None or self._ends is None or len(value) < _CUT_LENGTH:
             return value
-        longest = max(map(len, self._ends[1]))
-        for match in self._ends[0].finditer(value, max(0, len(value) - longest)):
+        longest = max(map(len, self._long))
+        for match in self._starts.finditer(value, max(0, len(value) - longest)):
             rest = value[match.start() :]
-            if any(one.startswith(rest) for one in self._ends[1]) and not _is_known_word(rest):
+            if any(one.startswith(rest) for one in self._long) and not _is_known_word(rest):
                 value = f"{value[: match.start()]}{redact.MARK}"
                 break
-        for match in self._starts[0].finditer(value, 0, longest):
+        for match in self._ends.finditer(value, 0, longest):
             rest = value[: match.end()]
-            if any(one.endswith(rest) for one in self._starts[1]) and not _is_known_word(rest):
+            if any(one.endswith(rest) for one in self._long) and not _is_known_word(rest):
                 return f"{redact.MARK}{value[match.end() :]}"
         return value
 
@@ -213,6 +214,6 @@ def _as_pattern(form: str) -> str:
     return rf"(?<![A-Za-z0-9]){escaped}(?![A-Za-z0-9])"
 
 
-def _by(parts: Iterable[str]) -> re.Pattern[str] | None:
+def _any_of(parts: Iterable[str]) -> re.Pattern[str] | None:
     found = "|".join(re.escape(part) for part in dict.fromkeys(parts))
     return re.compile(found) if found else None

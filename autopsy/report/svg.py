@@ -29,7 +29,7 @@ COLOURS = 8
 def graph(picture: Graph) -> Markup:
     """Draw nodes in layers, each above what it waits for; edges back up run at the right."""
     layers = _layers(picture)
-    places: dict[str, tuple[float, float]] = {}
+    places: dict[str, _Place] = {}
     width = max(len(layer) for layer in layers) * (_BOX_W + _GAP_X) - _GAP_X
     for depth, layer in enumerate(layers):
         left = 1 + (width - len(layer) * (_BOX_W + _GAP_X) + _GAP_X) / 2
@@ -98,14 +98,7 @@ def _box(node: Node, x: float, y: float, *, hot: bool) -> Markup:
     )
 
 
-def _edge(
-    edge: Edge,
-    start: tuple[float, float],
-    end: tuple[float, float],
-    far: float | None,
-    *,
-    hot: bool,
-) -> Markup:
+def _edge(edge: Edge, start: _Place, end: _Place, far: float | None, *, hot: bool) -> Markup:
     middle = _BOX_W / 2
     if far is None:
         x1, y1, x2, y2 = start[0] + middle, start[1] + _BOX_H, end[0] + middle, end[1] - 3

@@ -69,7 +69,6 @@ def collect_movement(patient: Patient) -> Payload:
         "alive": any(thread["state"] not in DEAD_STATES for thread in seen),
         "reaped": not there,
         "threads": seen,
-        "rss_kib": _rss_kib(patient.pid),
         **(procfs.ending(patient.pid) if there else {}),
     }
 
@@ -219,11 +218,6 @@ def _scheduling(path: str) -> Payload:
     if len(words) < 2:  # a kernel without scheduler statistics
         return {"cpu_ns": None, "run_delay_ns": None}
     return {"cpu_ns": int(words[0]), "run_delay_ns": int(words[1])}
-
-
-def _rss_kib(pid: int) -> int | None:
-    words = (procfs.status(f"/proc/{pid}/status") or {}).get("VmRSS", "").split()
-    return int(words[0]) if words else None
 
 
 def _number(path: str) -> int | None:

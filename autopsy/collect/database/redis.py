@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import socket
-import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
@@ -170,6 +169,8 @@ def _opened(access: Access) -> socket.socket:
     plain = socket.create_connection((access.host, access.port), _TIMEOUT_S)
     if not access.tls:
         return plain
+    import ssl  # few servers speak it, and it takes a while to load
+
     # It is the patient's own peer, and no secret but the one meant for it is sent.
     return ssl.create_default_context().wrap_socket(plain, server_hostname=access.host)
 

@@ -54,7 +54,7 @@ class Secrets:
         self._pattern = re.compile("|".join(map(_as_pattern, forms))) if forms else None
         self._numbers = frozenset(one for one in chosen if one.lstrip("-").isdigit())
         self._long = tuple(one for one in short if len(one) > _CUT_LENGTH)
-        # Cut at the end of a text, a value still begins like one; cut at its start, it ends like one.
+        # Cut at the end of a text, a value still begins like one; at its start, it ends like one.
         self._starts = _any_of(one[:_CUT_LENGTH] for one in self._long)
         self._ends = _any_of(one[-_CUT_LENGTH:] for one in self._long)
 

@@ -1,6 +1,7 @@
 """Which bundles a directory holds and which are old or too many.
 
-Invariant: only files named `*.zip` and `*.zip.partial` directly in the directory are ever touched.
+Invariant: only files directly in the directory are ever touched: those named `*.zip.partial`, and
+of those named `*.zip` the ones that begin as a bundle does. The zip files of others are not ours.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from autopsy import clock
 from autopsy.bundle import PARTIAL
 
 _PATTERNS = ("*.zip", f"*.zip{PARTIAL}")
+# How a zip file begins, what follows up to the name of its first member, and that of a bundle's.
+_ZIP, _NAME_AT, _FIRST = b"PK\x03\x04", 30, (b"sections/", b"report.txt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ def list_bundles(directory: Path) -> list[Listed]:
 def prune(directory: Path, keep_days: float, keep_bytes: int) -> Pruned:
     """Remove bundles older than `keep_days`, and the oldest beyond `keep_bytes` in all."""
     oldest = clock.now() - timedelta(days=keep_days)
-    kept, removed = _divided(list_bundles(directory), oldest, keep_bytes)
+    bundles = [one for one in list_bundles(directory) if _is_bundle(one)]
+    kept, removed = _divided(bundles, oldest, keep_bytes)
     for one in removed:
         one.path.unlink(missing_ok=True)
     return Pruned(tuple(removed), tuple(kept))
@@ -67,6 +71,18 @@ def _divided(
         total += one.size_bytes
         (kept if one.written_at >= oldest and total <= keep_bytes else removed).append(one)
     return kept, removed
+
+
+def _is_bundle(one: Listed) -> bool:
+    """Look at the beginning only: a bundle whose end is missing is one as well."""
+    if not one.complete:
+        return True
+    try:
+        with one.path.open("rb") as file:
+            begin = file.read(_NAME_AT + max(map(len, _FIRST)))
+    except OSError:
+        return False
+    return begin.startswith(_ZIP) and begin[_NAME_AT:].startswith(_FIRST)
 
 
 def _listed(path: Path) -> Listed | None:

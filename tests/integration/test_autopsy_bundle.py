@@ -147,19 +147,20 @@ def test_a_directory_that_is_missing_is_an_error_with_a_remedy(tmp_path: Path) -
     assert caught.value.remedy
 
 
-def file_of_age(path: Path, size: int, age_days: float) -> Path:
-    path.write_bytes(b"x" * size)
+def file_of_age(path: Path, age_days: float, first: bytes = b"sections/facts.json") -> Path:
+    """Write 100 bytes that begin as a zip file with this first member does."""
+    path.write_bytes((b"PK\x03\x04" + bytes(26) + first).ljust(100))
     at = datetime.now(UTC).timestamp() - age_days * 86400
     os.utime(path, (at, at))
     return path
 
 
 def test_old_and_surplus_bundles_are_pruned_and_unfinished_ones_are_listed(tmp_path: Path) -> None:
-    new = file_of_age(tmp_path / "new.zip", 100, 0)
-    unfinished = file_of_age(tmp_path / "cut.zip.partial", 100, 1)
-    surplus = file_of_age(tmp_path / "surplus.zip", 100, 2)
-    old = file_of_age(tmp_path / "old.zip", 1, 40)
-    other = file_of_age(tmp_path / "notes.txt", 100, 400)
+    new = file_of_age(tmp_path / "new.zip", 0)
+    unfinished = file_of_age(tmp_path / "cut.zip.partial", 1)
+    surplus = file_of_age(tmp_path / "surplus.zip", 2)
+    old = file_of_age(tmp_path / "old.zip", 40)
+    other = file_of_age(tmp_path / "notes.txt", 400)
     listed = list_bundles(tmp_path)
     assert [(one.path, one.complete) for one in listed] == [
         (new, True),
@@ -170,8 +171,17 @@ def test_old_and_surplus_bundles_are_pruned_and_unfinished_ones_are_listed(tmp_p
     pruned = prune(tmp_path, keep_days=30, keep_bytes=250)
     assert [one.path for one in pruned.kept] == [new, unfinished]
     assert [one.path for one in pruned.removed] == [surplus, old]
-    assert pruned.freed_bytes == 101
+    assert pruned.freed_bytes == 200
     assert sorted(tmp_path.iterdir()) == sorted([new, unfinished, other])
+
+
+def test_a_zip_file_of_somebody_else_is_not_pruned(tmp_path: Path) -> None:
+    theirs = file_of_age(tmp_path / "holiday.zip", 400, first=b"beach.jpg")
+    ours = tmp_path / "ours.zip"
+    write_bundle(ours, heading(), [Section("facts", Status.OK, payload={"pid": 1})], "text")
+    pruned = prune(tmp_path, keep_days=0, keep_bytes=0)
+    assert ([one.path for one in pruned.removed], pruned.kept) == ([ours], ())
+    assert list(tmp_path.iterdir()) == [theirs]
 
 
 def test_a_directory_that_does_not_exist_holds_no_bundles(tmp_path: Path) -> None:

@@ -42,8 +42,10 @@ def _in_turns(one: Thread, seen: str, where: str) -> Iterator[Diagnosis]:
     """Short sleeps again and again: it asks for something, or it does something at times."""
     woke = f"movement: {one.switches} wake-ups"
     loop = _loop_of(one)
-    if loop in ENDLESS:
+    if loop in ENDLESS or one.within("run", "_main_loop", "run_pending", file="sched"):
         note = f"stacks: its loop `{loop}` has no way out: it waits for nothing in particular"
+        if loop not in ENDLESS:
+            note = "stacks: a scheduler sleeps until the next of its calls is due"
         often = one.switches > _OFTEN
         yield hit(Code.NONE_PROGRESSING, 0.5 if often else 0.45, seen, woke, note, where)
         yield hit(Code.NONE_IDLE, 0.45 if often else 0.5, seen, woke, note, where)

@@ -7,7 +7,7 @@ Pure: what a call looks like is decided here, which object it is about by who ca
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _EXTENDED_ARG, _EXTENDED_ARG_QUICK = 144, 34
 _LOAD_FAST, _LOAD_DEREF, _LOAD_CLASSDEREF, _LOAD_GLOBAL, _LOAD_NAME = 124, 137, 148, 116, 101
@@ -58,7 +58,7 @@ class Instruction:
 class LockCall:
     """A call that takes (or gives back) what an expression like `self.account.lock` names.
 
-    It is over when the code has reached `done`.
+    It is over when the code has reached `done`. `answered` when the same code also gives it back.
     """
 
     takes: bool
@@ -66,6 +66,7 @@ class LockCall:
     done: int
     is_global: bool
     path: tuple[str, ...]
+    answered: bool = False
 
 
 def is_instant(code: bytes, offset: int) -> bool:
@@ -92,7 +93,9 @@ def lock_calls(
 ) -> tuple[LockCall, ...]:
     """Return the calls of `acquire` and the like on a named object, in the order of the code."""
     if names and not set(TAKING).isdisjoint(names):
-        return tuple(_lock_calls(list(instructions(code)), names, slot_names))
+        found = list(_lock_calls(list(instructions(code)), names, slot_names))
+        given = {(one.is_global, one.path) for one in found if not one.takes}
+        return tuple(replace(one, answered=(one.is_global, one.path) in given) for one in found)
     return ()
 
 

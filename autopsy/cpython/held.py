@@ -30,13 +30,15 @@ _MAX_DEPTH = 3
 class Held:
     """An object that a call holds, and the line where it took it.
 
-    `certain` when it is in the object's `with` block; else it went past an `acquire()` of it.
+    `certain` when it is in the object's `with` block; else it went past an `acquire()` of it, which
+    is `answered` by a `release()` further on, or is not.
     """
 
     address: int
     frame: Frame
     line: int
     certain: bool = True
+    answered: bool = True
 
 
 def entered(objects: Objects, frame: Frame) -> Iterator[Held]:
@@ -62,7 +64,8 @@ def held(frames: Frames, frame: Frame, depth: int = 0) -> Iterator[Held]:
     for call in standing(frame.code.lock_calls, frame.offset):
         address = _resolve(frames.objects, frame, call)
         if address:
-            yield Held(address, frame, frame.code.line(call.offset), certain=False)
+            line = frame.code.line(call.offset)
+            yield Held(address, frame, line, certain=False, answered=call.answered)
 
 
 def _within(frames: Frames, manager: int, depth: int) -> Iterator[tuple[int, bool]]:

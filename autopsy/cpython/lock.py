@@ -33,7 +33,8 @@ class Lock:
     """A lock and who has it; an ident without a holder means that its owner is gone.
 
     `wrapper` is the object that the program takes instead of it: a condition, a queue's lock.
-    `keeper` names the task or generator that keeps it while it does not run.
+    `keeper` names the task or generator that keeps it while it does not run. `left` when all calls
+    were searched and none holds it: the one that took it has returned, or its thread has ended.
     """
 
     address: int
@@ -45,6 +46,7 @@ class Lock:
     where: Held | None = None
     wrapper: int = 0
     keeper: str = ""
+    left: bool = False
 
 
 class Locks:

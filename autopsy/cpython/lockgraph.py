@@ -26,6 +26,7 @@ _INNER_CALLS = 4
 _IMPORTING = "importlib._bootstrap>"
 _PRIVATE = ("/threading.py", _IMPORTING)
 _SEARCH_S = 0.3
+_LOOKS, _APART_S = 3, 0.0043
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class Graph:
         """Find the thread that holds each lock; claims that contradict each other are dropped."""
         claims: dict[int, list[tuple[Thread, Held]]] = {}
         for thread in self.threads:
-            for address, where in self._held_by(thread):
+            for address, where in self.held_by(thread):
                 claims.setdefault(address, []).append((thread, where))
         for wait in self.waits:
             lock = self.locks.known.get(wait.lock)
@@ -156,7 +157,11 @@ class Graph:
         for address, claimed in claims.items():
             lock = self.locks.note(address)
             if lock.locked:
-                _settle(lock, claimed)
+                waiting = {one.thread.tid for one in self.waits if one.lock == address}
+                # A lock may serve as a signal: then who waits for it is the one that has taken it.
+                _settle(
+                    lock, [one for one in claimed if one[1].answered or one[0].tid not in waiting]
+                )
             if not lock.locked or (lock.holder is None and address not in wanted):
                 self.locks.known.pop(address)
 
@@ -172,8 +177,24 @@ class Graph:
             lock.where, lock.keeper, lock.holder = keeper.where, keeper.name, keeper.thread
             lock.ident = keeper.thread.ident if keeper.thread else None
             lock.wrapper = lock.wrapper or keeper.where.address
+            wanted.discard(keeper.lock)
+        for address in self._left(wanted):
+            known[address].left = True
 
-    def _held_by(self, thread: Thread) -> Iterator[tuple[int, Held]]:
+    def _left(self, wanted: set[int]) -> set[int]:
+        """Return those of these locks that stay locked and that no call holds in several looks."""
+        left = set(wanted)
+        for _ in range(_LOOKS if left else 0):
+            clock.sleep(_APART_S)
+            again = Graph(self.interpreter.again())
+            if not all(thread.calls for thread in again.threads):
+                return set()  # the calls of one that runs were torn
+            for thread in again.threads:
+                left -= {address for address, _ in again.held_by(thread)}
+            left = {address for address in left if again.locks.note(address).locked}
+        return left
+
+    def held_by(self, thread: Thread) -> Iterator[tuple[int, Held]]:
         """Yield each lock a thread has taken, with where it took it."""
         given_away = self._given_away(thread)
         for frame in thread.calls:

@@ -22,6 +22,7 @@ def collect(interpreter: Interpreter) -> Payload:
     """Return the section.
 
     Shapes: cycles of thread ids, each waiting for a lock of the next, for its end or its result;
+    `left` locks were taken by a call that has returned, or by a thread that has ended;
     joins_tid of a wait for a result is the thread that has to bring it; `elsewhere`
     of a shared lock is who holds it in another process (`orphaned` when all that share it were read
     and none does); cycles_across of [pid, tid], of threads in several processes.
@@ -81,6 +82,7 @@ def _lock_entry(lock: Lock, graph: Graph, neighbours: Neighbours, names: Names) 
         "held_at": lock.where.frame.payload(lock.where.line) if lock.where else None,
         "count": lock.count,
         "shared": lock.kind == SEMLOCK,
+        "left": lock.left and lock.kind != SEMLOCK,
         **neighbours.entry(lock),
     }
 

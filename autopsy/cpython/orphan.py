@@ -34,14 +34,16 @@ class Keeper:
 
 def keepers(interpreter: Interpreter, locks: Locks, wanted: set[int]) -> Iterator[Keeper]:
     """Yield who keeps each of these locks, as far as it is found."""
+    left = set(wanted)
     if "asyncio.tasks" in interpreter.modules:
         for keeper in _tasks(interpreter, locks):
-            if keeper.lock in wanted:
-                wanted = wanted - {keeper.lock}
+            if keeper.lock in left:
+                left.discard(keeper.lock)
                 yield keeper
-    if wanted:
+    if left:
         for keeper in _generators(interpreter, locks):
-            if keeper.lock in wanted:
+            if keeper.lock in left:
+                left.discard(keeper.lock)
                 yield keeper
 
 

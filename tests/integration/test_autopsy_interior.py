@@ -318,6 +318,47 @@ def test_what_processes_share_beside_locks() -> None:
     assert found["cycles"] == []
 
 
+def test_a_lock_as_a_signal_is_no_circle() -> None:
+    text = (
+        "import threading, time\n"
+        "done, twice = threading.Lock(), threading.Lock()\n"
+        "def signalled():\n"
+        "    done.acquire()\n"
+        "    done.acquire()\n"
+        "def again():\n"
+        "    twice.acquire()\n"
+        "    twice.acquire()\n"
+        "    twice.release()\n"
+        "for one in (signalled, again): threading.Thread(target=one, name=one.__name__).start()\n"
+        "print('ready', flush=True)\n"
+        "while True: sum(range(100))\n"
+    )
+    with running(*code(text)) as pid:
+        found = eventually_waiting(pid, 2)
+    held = {one["name"]: (one["holder_name"], one["left"]) for one in found["locks"]}
+    assert held == {"done": ("", False), "twice": ("again", False)}
+    names = {one["tid"]: one["name"] for one in found["threads"]}
+    assert [[names[tid] for tid in cycle] for cycle in found["cycles"]] == [["again"]]
+
+
+def test_a_lock_that_was_left_locked() -> None:
+    text = (
+        "import threading\n"
+        "lock = threading.Lock()\n"
+        "def forgets(): lock.acquire()\n"
+        "def waits():\n"
+        "    with lock: pass\n"
+        "forgets(); threading.Thread(target=waits).start()\n"
+        "print('ready', flush=True)\n"
+        "while True: sum(range(100))\n"
+    )
+    with running(*code(text)) as pid:
+        found = eventually_waiting(pid, 1)
+    assert [(one["name"], one["holder_tid"], one["left"]) for one in found["locks"]] == [
+        ("lock", None, True)
+    ]
+
+
 def test_results_that_other_threads_have_to_bring() -> None:
     text = (
         "import asyncio, threading, time\n"

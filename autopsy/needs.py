@@ -101,8 +101,9 @@ def _exact(case: Case, thread: Thread, wait: Payload) -> Need | None:
     if kind == RESULT:
         line = f"thread_locks: {thread.called} waits for a result that {other.called} has to bring"
         return Need(other, 1.0, (line,))
-    name = wait.get("name") or lock.get("name") or lock.get("id", "")
-    line = f"thread_locks: {thread.called} waits for the lock {name}, which {other.called} holds"
+    name = wait.get("name") or lock.get("name")
+    named = f"the lock `{name}`" if name else lock.get("id", "a lock")
+    line = f"thread_locks: {thread.called} waits for {named}, which {other.called} holds"
     if lock.get("held_at"):
         line += f" since {place_of(lock['held_at'])}"
     return Need(other, 1.0, (line,))

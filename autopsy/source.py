@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 
 # The standard library, installed packages, the interpreter's own frozen modules.
-_FOREIGN = re.compile(r"/lib(?:64)?/python\d|/(?:site|dist)-packages/|^<frozen |python\d+\.zip/")
+# Neither is what calls the bodies of tasks, also where it is no installed package.
+_FOREIGN = re.compile(
+    r"/lib(?:64)?/python\d|/(?:site|dist)-packages/|^<frozen |python\d+\.zip/|/supervisor/worker/"
+)
 _BLOCK = re.compile(r"(?:async )?with (.+):")
 _FUNCTION = ("def ", "async def ", "class ")
 _LOOP = ("while ", "for ", "async for ")

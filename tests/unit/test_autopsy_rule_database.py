@@ -321,7 +321,7 @@ LINES = {
         WAITING,
         BLOCKED.format("shop"),
         WHERE,
-        "thread_locks: thread 11 (python) waits for the lock lock 0x1, which MainThread holds",
+        "thread_locks: thread 11 (python) waits for the lock `lock 0x1`, which MainThread holds",
     ),
     "postgresql: a slow disk of the server": (
         "databases: session 1 (shop) is active, IO DataFileRead for 8.0 s: SELECT 1",

@@ -296,11 +296,13 @@ def test_a_circle_is_told_link_by_link() -> None:
     sections = circle(2, held_at=frame("take", "/app/bank.py", 4))
     assert evidence(sections, "deadlock.in_process") == (
         (
-            "thread_locks: MainThread waits for the lock lock 0x11, which thread 11 (python) holds "
+            "thread_locks: MainThread waits for the lock `lock 0x11`, "
+            "which thread 11 (python) holds "
             "since /app/bank.py:4"
         ),
         (
-            "thread_locks: thread 11 (python) waits for the lock lock 0x10, which MainThread holds "
+            "thread_locks: thread 11 (python) waits for the lock `lock 0x10`, "
+            "which MainThread holds "
             "since /app/bank.py:4"
         ),
         "stacks: MainThread waits for itself in the end",
@@ -339,7 +341,7 @@ def test_the_processes_that_may_hold_a_shared_lock_are_named(
         (
             BYSTANDERS["a short sleep"],
             "deadlock.in_process",
-            "process: the 1 other threads only wait for time or work",
+            "process: the one other thread only waits for time or work",
         ),
         (
             BYSTANDERS["a poll of a connection"],
@@ -349,7 +351,8 @@ def test_the_processes_that_may_hold_a_shared_lock_are_named(
         (
             BYSTANDERS["the holder is known and waits for an answer"],
             "blocked.external",
-            "thread_locks: MainThread waits for the lock lock 0x1, which thread 11 (python) holds",
+            "thread_locks: MainThread waits for the lock `lock 0x1`, "
+            "which thread 11 (python) holds",
         ),
         (
             SHUTDOWN["the other sleeps for long"],
@@ -387,6 +390,6 @@ def test_a_name_that_was_read_is_in_the_line_of_the_thread() -> None:
         thread_locks=inside([], wait(10, None, **{"for": "queue item", "name": "INBOX"})),
     )
     assert evidence(sections, "wait.no_waker")[-1] == (
-        "process, stacks: thread 10 (python) waits without a timeout for a queue item INBOX in "
+        "process, stacks: thread 10 (python) waits without a timeout for a queue item `INBOX` in "
         f"main (/app/x.py:1), there in wait ({THREADING}:1)"
     )

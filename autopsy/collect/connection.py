@@ -14,10 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from autopsy.collect import netlink, procfs
-from autopsy.collect.descriptor import NO_PERMISSION
 from autopsy.collect.holder import Holders, described
 from autopsy.collect.patient import Patient
-from autopsy.section import Payload, Skipped
+from autopsy.section import Payload
 
 _TABLE_LIMIT = 8 << 20
 _TCP_STATES = {
@@ -50,8 +49,7 @@ def collector(holders: Holders) -> Callable[[Patient], Payload]:
     """
 
     def collect(patient: Patient) -> Payload:
-        if procfs.is_hidden(patient.pid):
-            raise Skipped(NO_PERMISSION)
+        patient.require_open()
         wanted = {
             int(target[8:-1]): number
             for number, target in procfs.links(patient.pid, 1 << 16)

@@ -7,16 +7,27 @@ and no slow one; a ring kept by the patient itself tells more and takes preceden
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
-from autopsy.collect import procfs
-from autopsy.collect.patient import Patient
-from autopsy.collect.process import MOVEMENT_WINDOW_S
+from autopsy.collect import history, procfs
+from autopsy.collect.patient import MOVEMENT_WINDOW_S, Patient
 from autopsy.collect.procfs import Stat
+from autopsy.memfd import Kept
 from autopsy.section import Payload, Skipped
 
 _MOMENTS = 4
 # Of a large process the heap is counted, which takes this long anyhow: time to see it grow.
 _LARGE_BYTES, _LARGE_WINDOW_S = 64 << 20, 0.75
+
+
+def collector(kept: Kept) -> Callable[[Patient], Payload]:
+    """Return the collector of the growth: since the attempt's first sample, else in the window."""
+
+    def of(patient: Patient) -> Payload:
+        noted = history.noted_growth(patient, kept)
+        return {**collect(patient), **noted}
+
+    return of
 
 
 def collect(patient: Patient) -> Payload:

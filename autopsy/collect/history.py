@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from autopsy import clock, memfd, stackring
-from autopsy.collect import growth
 from autopsy.collect.patient import Patient
 from autopsy.collect.record import opened
 from autopsy.errors import RingUnreadable
@@ -58,17 +57,6 @@ def ring_collector(kept: Kept) -> Callable[[Patient], Payload]:
 
     def collect(patient: Patient) -> Payload:
         return as_stacks(read(patient, kept), is_alive=patient.is_there())
-
-    return collect
-
-
-def growth_collector(kept: Kept) -> Callable[[Patient], Payload]:
-    """Return the collector of the growth: since the attempt's first sample, else in the window."""
-
-    def collect(patient: Patient) -> Payload:
-        seen = _growth(patient, kept)
-        window = growth.collect(patient)
-        return {**window, **seen} if seen else window
 
     return collect
 
@@ -165,7 +153,8 @@ def as_growth(history: History) -> Payload:
     return {"source": "ring", "points": points, "baseline": dict(zip(names, first, strict=True))}
 
 
-def _growth(patient: Patient, kept: Kept) -> Payload:
+def noted_growth(patient: Patient, kept: Kept) -> Payload:
+    """Return what `as_growth` tells of this attempt; empty when nothing was noted of it."""
     try:
         return as_growth(read(patient, kept))
     except (Skipped, RingUnreadable):

@@ -10,8 +10,7 @@ import os
 import re
 
 from autopsy.collect import cgroup, procfs
-from autopsy.collect.patient import Patient
-from autopsy.collect.process import MOVEMENT_WINDOW_S
+from autopsy.collect.patient import MOVEMENT_WINDOW_S, Patient
 from autopsy.section import Payload
 
 _RESOURCES = ("cpu", "memory", "io")

@@ -16,9 +16,13 @@ from dataclasses import dataclass
 from autopsy import clock
 from autopsy.collect import procfs
 from autopsy.errors import NoSuchPatient, PatientReplaced
+from autopsy.section import Skipped
 
 STOPPED_STATES = frozenset("Tt")
 DEAD_STATES = frozenset("ZX")
+# Between two looks: long enough for a living loop to turn, short enough for ten captures before a
+# kill.
+MOVEMENT_WINDOW_S = 0.25
 # CPU time is counted in steps of 10 ms.
 _LEAST_WINDOW_S = 0.1
 
@@ -35,6 +39,11 @@ class Patient:
     def is_there(self) -> bool:
         """Return whether the pid still belongs to this process (an unreaped one counts)."""
         return procfs.start_ticks(self.pid) == self.start_ticks
+
+    def require_open(self) -> None:
+        """Raise Skipped when the kernel does not show us what the process has open."""
+        if procfs.is_hidden(self.pid):
+            raise Skipped("no permission to see its descriptors: needs SYS_PTRACE")
 
     def thread_states(self) -> dict[int, str]:
         """Return the state letter of every thread; empty when the process is gone."""

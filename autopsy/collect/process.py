@@ -11,11 +11,9 @@ import struct
 
 from autopsy import clock, redact
 from autopsy.collect import procfs
-from autopsy.collect.patient import DEAD_STATES, Patient
+from autopsy.collect.patient import DEAD_STATES, MOVEMENT_WINDOW_S, Patient
 from autopsy.section import Payload
 
-# Long enough for a living loop to turn, short enough for ten captures before a kill.
-MOVEMENT_WINDOW_S = 0.25
 _MAX_THREADS = 4000
 _INTERPRETER = re.compile(r"^(?:python|pypy)[\d.]*\w*$")
 # What time.sleep asks for: clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, deadline).

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from autopsy import memfd, redact
 from autopsy.collect import procfs
-from autopsy.collect.descriptor import NO_PERMISSION
 from autopsy.collect.patient import Patient
 from autopsy.memfd import Kept
 from autopsy.ring import LogRecordView, LogRing
@@ -79,8 +78,7 @@ def opened(patient: Patient, name: str, kept_path: str | None) -> int | None:
     """
     if kept_path is not None:
         return open_kept(kept_path)
-    if procfs.is_hidden(patient.pid):
-        raise Skipped(NO_PERMISSION)
+    patient.require_open()
     return _open_memfd(patient.pid, name)
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from autopsy import clock
 from autopsy.collect import faultdump, history, memorystack, procfs
-from autopsy.collect.patient import DEAD_STATES, STOPPED_STATES, Patient
-from autopsy.collect.process import MOVEMENT_WINDOW_S, is_frozen
+from autopsy.collect.patient import DEAD_STATES, MOVEMENT_WINDOW_S, STOPPED_STATES, Patient
+from autopsy.collect.process import is_frozen
 from autopsy.collect.pyspy import Dumped, Dumper, Frame, Thread
 from autopsy.errors import RingUnreadable
 from autopsy.memfd import Kept

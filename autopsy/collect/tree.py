@@ -12,8 +12,7 @@ import re
 from autopsy import redact
 from autopsy.collect import procfs
 from autopsy.collect.holder import doing
-from autopsy.collect.patient import Patient
-from autopsy.collect.process import MOVEMENT_WINDOW_S
+from autopsy.collect.patient import MOVEMENT_WINDOW_S, Patient
 from autopsy.section import Payload
 
 _MAX_PROCESSES = 500

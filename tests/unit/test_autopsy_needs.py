@@ -174,8 +174,10 @@ def test_the_needs_of_the_main_thread_are_followed(sections: dict[str, Any], lin
     [
         (
             "a holder that was read",
-            "thread_locks: MainThread waits for the lock `lock 0x1`, "
-            "which thread 11 (python) holds",
+            (
+                "thread_locks: MainThread waits for the lock `lock 0x1`, "
+                "which thread 11 (python) holds"
+            ),
         ),
         (
             "a join that was read",

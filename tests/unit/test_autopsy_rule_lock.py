@@ -351,8 +351,10 @@ def test_the_processes_that_may_hold_a_shared_lock_are_named(
         (
             BYSTANDERS["the holder is known and waits for an answer"],
             "blocked.external",
-            "thread_locks: MainThread waits for the lock `lock 0x1`, "
-            "which thread 11 (python) holds",
+            (
+                "thread_locks: MainThread waits for the lock `lock 0x1`, "
+                "which thread 11 (python) holds"
+            ),
         ),
         (
             SHUTDOWN["the other sleeps for long"],

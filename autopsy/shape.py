@@ -103,7 +103,7 @@ _CHILD = {
 _LOCK = {
     "id": Needed(""),
     "name": _TEXT,
-    **dict.fromkeys(("locked", "holder_alive", "shared"), _FLAG),
+    **dict.fromkeys(("locked", "holder_alive", "shared", "left", "orphaned"), _FLAG),
     "holder_tid": _NUMBER,
     "held_at": Maybe({}),
 }

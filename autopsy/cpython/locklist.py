@@ -43,7 +43,7 @@ def collect(interpreter: Interpreter) -> Payload:
         "locks": [_lock_entry(one, graph, neighbours, names) for one in locks[:_MAX_LOCKS]],
         "waits": [_wait_entry(one, graph, names) for one in graph.waits[:_MAX_WAITS]],
         "cycles": graph.cycles(),
-        "cycles_across": neighbours.cycles(),
+        "cycles_across": [[list(one) for one in cycle] for cycle in neighbours.cycles()],
         "threads": [
             {"tid": one.tid, "ident": one.ident, "name": one.name, "daemon": one.daemon}
             for one in interpreter.threads

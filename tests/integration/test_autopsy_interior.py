@@ -286,7 +286,7 @@ def test_a_lock_shared_with_another_process(what: str) -> None:
         )
         assert elsewhere["at"]["function"] == "work"
         assert shared["second"]["orphaned"] is False
-        assert sorted(map(sorted, found["cycles_across"])) == [sorted([(pid, pid), (child, child)])]
+        assert sorted(map(sorted, found["cycles_across"])) == [sorted([[pid, pid], [child, child]])]
     else:
         assert (shared["second"]["elsewhere"], shared["second"]["orphaned"]) == (None, True)
         assert found["cycles_across"] == []

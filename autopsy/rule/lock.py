@@ -6,7 +6,7 @@ in which nobody is left to wake anybody. Nothing is patched in the patient.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from autopsy import needs
 from autopsy.case import Case, Thread
@@ -93,11 +93,16 @@ def _held_by_somebody(
         held = [line for _, need in needs.chain(case, rooted[0]) for line in need.evidence]
         yield hit(Code.DEADLOCK_IN_PROCESS, 0.2, *lines, *held)
     elif all(only_rests(case, one) for one in others):
-        note = f"process: the {len(others)} other threads only wait for time or work"
+        note = _only_wait(others)
         yield hit(Code.DEADLOCK_IN_PROCESS, 0.78, *lines, note)
     else:
         note = f"process: {len(others)} other threads live; one may hold the lock"
         yield hit(Code.DEADLOCK_IN_PROCESS, 0.5 if len(waiting) > 1 else 0.45, *lines, note)
+
+
+def _only_wait(others: Sequence[Thread]) -> str:
+    who = f"{len(others)} other threads" if len(others) != 1 else "one other thread"
+    return f"process: the {who} only {'wait' if len(others) != 1 else 'waits'} for time or work"
 
 
 def _cannot_leave(case: Case, private: list[Thread], lines: tuple[str, ...]) -> Iterator[Diagnosis]:
@@ -123,7 +128,7 @@ def _nobody_works(
     if main is None or not all(only_rests(case, one) for one in others):
         return
     if kinds[main.tid] in (needs.CONDITION, needs.QUEUE_ITEM) and not needs.chain(case, main):
-        note = f"process: the {len(others)} other threads only wait for time or work"
+        note = _only_wait(others)
         signal = _may_wait_for_a_signal(case, kinds)
         yield hit(Code.WAIT_NO_WAKER, 0.45 if signal else 0.6, *lines, note)
         yield hit(Code.NONE_IDLE, 0.5 if signal else 0.35, *lines, note)
@@ -205,7 +210,7 @@ def _nobody_can_wake(
 
 def _line(case: Case, one: Thread, kind: str) -> str:
     wait = case.lock_waits.get(one.tid, {})
-    name = f" {wait['name']}" if wait.get("name") else ""
+    name = f" `{wait['name']}`" if wait.get("name") else ""
     return (
         f"process, stacks: thread {one.tid} ({one.name}) waits without a timeout "
         f"for a {kind}{name} in {one.where}"

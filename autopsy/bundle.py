@@ -37,6 +37,9 @@ _LEAST_WORTH = (
 _TIGHT_BYTES = (256 << 10, 32 << 10, 2 << 10)
 # Each round keeps less of every long list and text until the section fits.
 _CUT_ROUNDS = ((2000, 65536), (500, 16384), (100, 4096), (20, 1024), (5, 256))
+# Far more than anything we write: what is larger was made to fill a reader's memory.
+_MAX_READ_BYTES = 64 << 20
+_MAX_SECTIONS = 200
 _MANIFEST = "manifest.json"
 _REPORT = "report.txt"
 _PAGE = "report.html"
@@ -142,9 +145,12 @@ def read_bundle(path: Path) -> Bundle:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_size(path, archive)
             manifest = json.loads(archive.read(_MANIFEST))
             if manifest["schema"] > SCHEMA:
                 raise _unreadable(path, f"it has schema {manifest['schema']}, newer than {SCHEMA}")
+            if len(manifest["sections"]) > _MAX_SECTIONS:
+                raise _unreadable(path, f"it has more than {_MAX_SECTIONS} sections")
             entries = tuple(_entry(listed) for listed in manifest["sections"])
             sections = {entry.name: _verified(path, archive, entry) for entry in entries}
             report, page = (_text(path, archive, manifest, name) for name in (_REPORT, _PAGE))
@@ -155,6 +161,13 @@ def read_bundle(path: Path) -> Bundle:
         raise _unreadable(path, f"it is damaged or not a bundle ({exc})") from exc
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as exc:
         raise _unreadable(path, f"its contents are not those of a bundle ({exc})") from exc
+
+
+def _check_size(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuse what would not fit into memory; the sizes that are listed bound what is unpacked."""
+    total = sum(one.file_size for one in archive.infolist())
+    if total > _MAX_READ_BYTES:
+        raise _unreadable(path, f"it unpacks to {total >> 20} MiB, which no bundle does")
 
 
 def cleaned(section: Section, tree: Callable[[Any], Any], text: Callable[[str], str]) -> Section:

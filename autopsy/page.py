@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from autopsy.bundle import Bundle
-from autopsy.errors import BundleNotWritten
+from autopsy.errors import BundleNotWritten, BundleUnreadable
 from autopsy.report import as_sections, render_html
 
 
 def page_of(bundle: Bundle) -> str:
-    """Return the page of a bundle; one that is older than pages has it made now."""
-    if bundle.page:
-        return bundle.page
-    return render_html(bundle.heading, as_sections(bundle.entries, bundle.sections))
+    """Return the page of a bundle, made of its sections.
+
+    The page that is kept in it is for those who unpack it: from a stranger's a browser would run
+    whatever it holds. Raises BundleUnreadable when its sections cannot be shown.
+    """
+    try:
+        return render_html(bundle.heading, as_sections(bundle.entries, bundle.sections))
+    except (TypeError, ValueError, KeyError, AttributeError) as exc:
+        raise BundleUnreadable(
+            f"its sections are not those of a bundle ({exc})",
+            remedy="Copy the bundle again from where it was captured.",
+        ) from exc
 
 
 def write_page(target: str, page: str) -> None:
@@ -21,6 +30,8 @@ def write_page(target: str, page: str) -> None:
     try:
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w", encoding="utf-8") as file:
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                os.fchmod(fd, 0o600)  # an older file may have had another mode
             file.write(page)
     except OSError as exc:
         raise BundleNotWritten(

@@ -118,7 +118,8 @@ def show(call: Call, given: str, html: str | None) -> None:
 def _show_page(call: Call, record: AutopsyRecord, bundle: Bundle, target: str) -> None:
     from autopsy.page import page_of, write_page
 
-    page = page_of(bundle)
+    with _refusals():
+        page = page_of(bundle)
     if target == "-":
         click.echo(page, nl=False)
         return

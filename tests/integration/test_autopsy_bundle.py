@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import zipfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -258,6 +260,47 @@ def test_a_bundle_from_before_there_were_pages_has_one_made(tmp_path: Path) -> N
     assert (tmp_path / "p.html").stat().st_mode & 0o777 == 0o600
     with pytest.raises(BundleNotWritten):
         write_page(str(tmp_path / "no" / "p.html"), "x")
+
+
+def forged_from(path: Path, forged: Path, **replaced: bytes) -> Path:
+    """Copy a bundle with other contents of some files, checksums put right."""
+    names = {name.replace("_", "."): content for name, content in replaced.items()}
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(forged, "w", zipfile.ZIP_DEFLATED) as new:
+        manifest = json.loads(old.read("manifest.json"))
+        for name in old.namelist():
+            content = names.get(name, old.read(name))
+            if name in manifest["files"]:
+                manifest["files"][name]["sha256"] = hashlib.sha256(content).hexdigest()
+            if name != "manifest.json":
+                new.writestr(name, content)
+        new.writestr("manifest.json", json.dumps(manifest))
+    return forged
+
+
+def test_the_page_of_a_stranger_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    write_bundle(path, heading(), [Section("x", Status.OK)], "r", "<p>")
+    bundle = read_bundle(forged_from(path, tmp_path / "b.zip", report_html=b"<script>1</script>"))
+    assert "<script>" not in page_of(bundle)
+    odd = replace(bundle, heading=replace(bundle.heading, duration_ms="<i>"))
+    with pytest.raises(BundleUnreadable):
+        page_of(odd)
+
+
+def test_a_bundle_that_unpacks_to_far_too_much_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    write_bundle(path, heading(), [Section("x", Status.OK)], "r", "<p>")
+    bomb = forged_from(path, tmp_path / "b.zip", report_txt=b" " * (65 << 20))
+    assert bomb.stat().st_size < 1 << 20
+    with pytest.raises(BundleUnreadable, match="unpacks to 65 MiB"):
+        read_bundle(bomb)
+
+
+def test_a_page_over_an_older_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    page = tmp_path / "p.html"
+    page.touch(0o644)
+    write_page(str(page), "x")
+    assert page.stat().st_mode & 0o777 == 0o600
 
 
 def test_text_that_is_no_unicode_is_written_all_the_same(tmp_path: Path) -> None:

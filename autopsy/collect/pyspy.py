@@ -13,6 +13,7 @@ import os
 import re
 import selectors
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -22,9 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from autopsy import clock
+from autopsy.collect import procfs
 from autopsy.collect.patient import STOPPED_STATES, Patient
 
 REAP_S = 0.1
+# Of what the C library keeps about a thread; its id is at byte 720 with glibc on x86-64.
+_HANDLE_BYTES = 1024
 # A dump of 2,000 threads, 30 calls deep, is 12 MB.
 OUTPUT_LIMIT_BYTES = 32 << 20
 _PERMISSION = re.compile(r"permission denied|operation not permitted|EPERM", re.IGNORECASE)
@@ -95,7 +99,7 @@ class Dumper:
             self._hopeless = "" if blocking else reason
         else:
             if returncode == 0:
-                return parse(out)
+                return parse(out, patient.pid)
             reason = _plain_reason(returncode, err.decode("utf-8", "replace"))
         if blocking:
             _resume_if_stopped(patient)
@@ -175,16 +179,45 @@ def _heard(process: subprocess.Popen[bytes], limit_s: float) -> tuple[bytes, byt
     return out, err
 
 
-def parse(printed: bytes) -> Dumped:
-    """Return the threads py-spy printed as JSON, or the reason why this is not such a print."""
+def parse(printed: bytes, pid: int = 0) -> Dumped:
+    """Return the threads py-spy printed as JSON, or the reason why this is not such a print.
+
+    Before Python 3.11 it tells which thread is which only if it stops them: `pid` is asked.
+    """
     try:
         entries = json.loads(printed)
+        if any(entry["os_thread_id"] is None for entry in entries):
+            tids = _thread_ids(pid, [int(entry["thread_id"]) for entry in entries])
+            if tids is None:
+                return Dumped(reason="py-spy did not tell which thread is which")
+            entries = [
+                {**entry, "os_thread_id": tid} for entry, tid in zip(entries, tids, strict=True)
+            ]
         threads = tuple(_thread(entry) for entry in entries)
     except (ValueError, TypeError, KeyError, AttributeError):
         return Dumped(reason="py-spy printed something that is not a dump")
     if not threads:
         return Dumped(reason="py-spy found no Python thread")
     return Dumped(threads)
+
+
+def _thread_ids(pid: int, handles: list[int]) -> list[int] | None:
+    """Return the kernel's id of each thread by its handle of the C library.
+
+    A handle is the address of what the library keeps about a thread, somewhere in it the id: where
+    is no matter, since there is one place at which all have the ids of different living threads.
+    """
+    living = set(procfs.thread_ids(pid))
+    if len(handles) == len(living) == 1:
+        return [pid]
+    kept = [procfs.read_memory(pid, handle, _HANDLE_BYTES) for handle in handles]
+    words = [struct.unpack(f"<{_HANDLE_BYTES // 4}i", one) for one in kept if one]
+    if len(words) < len(handles):
+        return None
+    for tids in zip(*words, strict=True):
+        if living.issuperset(tids) and len(set(tids)) == len(tids):
+            return list(tids)
+    return None
 
 
 def _thread(entry: dict[str, Any]) -> Thread:

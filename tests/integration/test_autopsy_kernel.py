@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +27,7 @@ from autopsy.collect import (
     netlink,
     process,
     procfs,
+    pyspy,
     tree,
 )
 from autopsy.collect.holder import Holders
@@ -608,3 +611,34 @@ def _outcome(collect: Any, examined: Patient) -> str:
     except Exception as exc:
         return type(exc).__name__
     return "ok"
+
+
+def test_which_thread_is_which_when_py_spy_does_not_tell() -> None:
+    """As before Python 3.11, without being stopped."""
+    met = threading.Barrier(3)
+    leave = threading.Event()
+
+    def stay() -> None:
+        met.wait()
+        leave.wait()
+
+    threads = [threading.Thread(target=stay) for _ in range(2)]
+    for one in threads:
+        one.start()
+    met.wait()
+    named = [
+        {"os_thread_id": None, "thread_id": one.ident, "thread_name": one.name, "owns_gil": False,
+         "active": True, "frames": []}
+        for one in threads
+    ]  # fmt: skip
+    try:
+        found = pyspy.parse(json.dumps(named).encode(), os.getpid())
+        unknown = pyspy.parse(json.dumps(named).encode(), 0)
+    finally:
+        leave.set()
+        for one in threads:
+            one.join()
+    assert [(one.tid, one.name) for one in found.threads] == [
+        (one.native_id, one.name) for one in threads
+    ]
+    assert unknown.reason == "py-spy did not tell which thread is which"

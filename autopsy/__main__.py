@@ -116,6 +116,7 @@ def _too_late(why: str) -> None:
 def _show(arguments: list[str]) -> int:
     from autopsy.bundle import read_bundle  # only here: a capture never reads bundles
     from autopsy.page import page_of, write_page
+    from autopsy.report.markup import plain
     from autopsy.terminal import painted
 
     given = options.of_show().parse_args(arguments)
@@ -125,7 +126,9 @@ def _show(arguments: list[str]) -> int:
         _print(page) if given.html == "-" else write_page(given.html, page)
         return 0
     if not given.json:
-        _print(painted(bundle.report, sys.stdout))
+        # Whoever made the bundle must not write to this terminal as they like.
+        report = plain(bundle.report, len(bundle.report))
+        _print(painted(report, sys.stdout))
         return 0
     from dataclasses import asdict
 
@@ -196,8 +199,11 @@ def _within_budget(
     """Capture under a watchdog: writing to a dead file system must not outlast the budget."""
     from autopsy.capture import capture
 
-    if given.budget <= 0:
-        raise UsageError("the budget is not positive", remedy="Give --budget a number of seconds.")
+    if not 0 < given.budget <= threading.TIMEOUT_MAX:  # nan is neither
+        raise UsageError(
+            "the budget is no number of seconds that can be waited for",
+            remedy="Give --budget a number of seconds.",
+        )
     order = _order(given, facts, secrets)
 
     # Whoever takes it speaks: the result and the watchdog never both print.

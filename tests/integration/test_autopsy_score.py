@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture(scope="module")
 def rows() -> Sequence[Row]:
-    """The whole corpus, two programs at a time."""
+    """The whole corpus of our own programs."""
     try:
         with bench_of(PROGRAMS, settle_s=SETTLE_S) as bench:
             return score(bench)

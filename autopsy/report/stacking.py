@@ -188,9 +188,14 @@ def tasks(payload: Payload) -> Part | None:
     total = count(payload.get("total"))
     if not total:
         return None
-    counts = (("loops", "event loops"), ("timers", "timers"), ("watched_fds", "watched sockets"))
-    told = [f"{payload[key]} {name}" for key, name in counts if number(payload.get(key))]
-    blocks: list[Block] = [Lines((f"{total} tasks, {', '.join(told)}".rstrip(", "),))]
+    counts = (("loops", "event loop"), ("timers", "timer"), ("watched_fds", "watched socket"))
+    told = [
+        f"{payload[key]} {name}{'' if payload[key] == 1 else 's'}"
+        for key, name in counts
+        if number(payload.get(key))
+    ]
+    many = "task" if total == 1 else "tasks"
+    blocks: list[Block] = [Lines((f"{total} {many}, {', '.join(told)}".rstrip(", "),))]
     blocks += [
         Stack(f"{shape['count']} tasks with the same stack", _steps(shape["stack"]))
         for shape in rows(payload, "shapes", "count", "stack")[:5]

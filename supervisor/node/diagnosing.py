@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import deque
 
 from supervisor.model.health import Verdict
-from supervisor.node.evidence import suspect_facts, unexamined
+from supervisor.node.evidence import suspect_facts
+from supervisor.node.finding import unexamined
 from supervisor.node.floor import Attempt, Floor, Slot
 
 #: Examinations on suspicion of a whole node within MINUTE_S.

@@ -15,8 +15,7 @@ from autopsy.secret import in_params
 from supervisor.model.health import Signs, Verdict
 from supervisor.model.outcome import Outcome
 from supervisor.node.floor import Attempt, Floor, Slot
-from supervisor.node.port import Captured, Exited, Facts, Note
-from supervisor.telemetry.events import emit
+from supervisor.node.port import Exited, Facts
 from supervisor.worker import session
 from supervisor.worker.vitals import Reading
 
@@ -66,36 +65,6 @@ def last_progress(last: Reading, attempt: Attempt) -> dict[str, float]:
         return {}
     seen = {"progress_done": done}
     return seen | {"progress_total": total} if math.isfinite(total) and total else seen
-
-
-def unexamined(floor: Floor, task_id: str, attempt: int, why: str) -> None:
-    """Tell that a suspect was not examined: it lives on, and a person may want to."""
-    floor.metrics.inc("autopsies_total", status="busy")
-    emit("autopsy.skipped", task_id=task_id, attempt=attempt, why=why)
-    text = f"not examined: {why}; `supervisor autopsy capture {task_id}` does it"
-    floor.scribe.ask(Note(task_id, attempt, "autopsy", text))
-
-
-def tell_sessions(floor: Floor, captured: Captured) -> None:
-    """Tell which sessions in PostgreSQL were ended before the kill, and which could not be."""
-    task_id, attempt = captured.facts.values["task_id"], captured.facts.values["attempt"]
-    told = [_of_session(one) for one in captured.sessions]
-    ended = sum(bool(one.get("ended")) for one in captured.sessions)
-    floor.scribe.ask(Note(task_id, attempt, "sessions_ended", "; ".join(told)))
-    emit(
-        "sessions.ended",
-        task_id=task_id, attempt=attempt, ended=ended, left=len(told) - ended, sessions=told,
-    )  # fmt: skip
-
-
-def _of_session(one: dict[str, Any]) -> str:
-    who = f"PostgreSQL {one.get('server')}"
-    if one.get("pid") is None:
-        return f"{who}: its sessions could not be ended: {one.get('reason')}"
-    who += f", process {one['pid']} ({one.get('state') or 'state unknown'}: {one.get('query')})"
-    if not one.get("ended"):
-        return f"{who}: not ended: {one.get('reason')}"
-    return f"{who}: {one.get('reason') or 'ended'}"
 
 
 def suspect_facts(

@@ -7,7 +7,6 @@ report decides its attempt; without a report the reap does.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any
 
 from autopsy.signals import INTERRUPT
 from supervisor.model import outcome as ended
@@ -16,10 +15,9 @@ from supervisor.model.health import Code
 from supervisor.model.outcome import Outcome
 from supervisor.model.states import Reason, State
 from supervisor.model.termination import Phase
-from supervisor.node import port
-from supervisor.node.evidence import Remains, last_progress, tell_sessions, unexamined
+from supervisor.node import finding, port
+from supervisor.node.evidence import Remains, last_progress
 from supervisor.node.floor import NS_PER_S, Attempt, Floor, Slot
-from supervisor.node.port import Note
 from supervisor.telemetry.events import emit
 from supervisor.worker import wire
 
@@ -219,40 +217,13 @@ class Listening:
         return ended.remarked(outcome, exit.oom.source) if exit.oom is not None else outcome
 
     def captured(self, slot: Slot | None, captured: port.Captured) -> None:
-        """An autopsy is over."""
-        floor = self._floor
-        facts = captured.facts.values
-        if captured.status == "busy":
-            unexamined(floor, str(facts["task_id"]), int(facts["attempt"]), captured.why)
-            return
-        floor.metrics.inc("autopsies_total", status=captured.status)
-        floor.metrics.observe("autopsy_duration_seconds", captured.ms / 1000)
+        """An autopsy is over: a kill that waits for it goes on."""
         # One taken on suspicion, before the kill was decided, is not what the kill waits for.
-        farewell = slot.farewell if slot is not None and not captured.facts.lets_live else None
+        awaited = captured.status != "busy" and not captured.facts.lets_live
+        farewell = slot.farewell if slot is not None and awaited else None
         if slot is not None and farewell is not None and farewell.phase is Phase.CAPTURE:
             slot.bundle_ready = True
-        floor.scribe.ask(port.AutopsyNote(captured))
-        about: dict[str, Any] = {"task_id": facts.get("task_id"), "attempt": facts.get("attempt")}
-        if captured.status == "failed":
-            emit("autopsy.failed", **about, error=captured.why)
-        else:
-            emit(
-                "autopsy.taken",
-                **about, autopsy_id=facts["name"], status=captured.status,
-                diagnosis=_headline(captured), duration_s=round(captured.ms / 1000, 3),
-            )  # fmt: skip
-        if "task_id" in facts:
-            text = f"{captured.status}: {_headline(captured)}"
-            floor.scribe.ask(Note(facts["task_id"], facts["attempt"], "autopsy", text))
-            if captured.sessions:
-                tell_sessions(floor, captured)
-
-
-def _headline(captured: port.Captured) -> str:
-    if captured.diagnosis:
-        first = captured.diagnosis[0]
-        return f"{first.get('code')} (confidence {first.get('confidence')})"
-    return captured.why or "no diagnosis"
+        finding.tell(self._floor, captured)
 
 
 def _names_of(left: wire.LeftBehind) -> str:

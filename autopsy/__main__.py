@@ -170,11 +170,11 @@ def _capture(arguments: list[str]) -> int:
 
 def _asking(given: argparse.Namespace, facts: dict[str, Any]) -> Asking:
     """Return how databases may be asked. An address is never shown: it may hold a password."""
-    from autopsy.collect.database.asking import Asking
+    from autopsy.collect.database.asking import VARIABLE, Asking
 
     if given.database:
         _require_addresses(given.database)
-    addresses = (*given.database, *os.environ.get(options.DATABASES, "").splitlines())
+    addresses = (*given.database, *os.environ.get(VARIABLE, "").splitlines())
     application = str(facts.get("application") or "")
     return Asking(not given.no_databases, addresses, application)
 

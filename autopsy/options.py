@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from autopsy.bundle import MAX_BYTES
+from autopsy.collect.database.asking import VARIABLE
 from autopsy.errors import UsageError
 
 _DEFAULT_BUDGET_S = 10.0
-#: Addresses of databases, one a line; not an option, since anybody may read a command line.
-DATABASES = "AUTOPSY_DATABASES"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -153,7 +152,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="URL",
         help="an account to ask a PostgreSQL or Redis server with; can be given more than once "
-        f"(default: those in {DATABASES}, then what the process itself was given)",
+        f"(default: those in {VARIABLE}, then what the process itself was given)",
     )
     parser.add_argument(
         "--no-databases", action="store_true", help="ask no database server anything"

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autopsy.collect.database import asking
 from supervisor.clock import Clock
 from supervisor.node import process
 from supervisor.node.ear import Ear
@@ -30,8 +31,6 @@ AT_ONCE = 4
 LETTING_LIVE_AT_ONCE = 1
 #: Kept back from the budget for the bundle of last resort.
 LAST_RESORT_S = 2.0
-#: Where the program looks for the accounts of databases.
-_DATABASES = "AUTOPSY_DATABASES"
 #: What a pipe holds at first; the facts are mostly less.
 _PIPE_BYTES = 1 << 16
 #: Longest answer: one line of JSON.
@@ -83,7 +82,7 @@ class Captures:
     ) -> None:
         self._directory = directory
         # By the environment: anybody may read a command line.
-        self._environment = {_DATABASES: "\n".join(databases)} if databases else {}
+        self._environment = {asking.VARIABLE: "\n".join(databases)} if databases else {}
         self._end_statements = end_statements
         self._memory_over = str(memory_snapshot_bytes)
         self._clock = clock

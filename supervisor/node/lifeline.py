@@ -42,7 +42,7 @@ class Keepsakes(NamedTuple):
 class Lifeline:
     """The node's half of what ties it to a worker."""
 
-    def __init__(self, log_records: int, tail_bytes: int, stack_window_s: float = 300) -> None:
+    def __init__(self, log_records: int, tail_bytes: int, stack_window_s: float) -> None:
         self._tail_bytes = tail_bytes
         self._assign, self._assign_theirs = process.assignment_pair()
         self.control, self._control_theirs = socket.socketpair()

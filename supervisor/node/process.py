@@ -30,6 +30,8 @@ from supervisor.worker.presence import own_place
 from supervisor.worker.zygote import DESCRIPTOR_LIMIT, PR_SET_CHILD_SUBREAPER, prctl
 
 NODE_MARKER = "SUPERVISOR_NODE"
+#: With what accounts autopsies ask databases is none of the tasks' business.
+_ACCOUNTS = "SUPERVISOR_AUTOPSY_DATABASES"
 #: What one more worker takes, and what is kept free for the store, /proc, evidence and endpoint.
 WORKER_DESCRIPTORS, RESERVED_DESCRIPTORS, PLENTY_DESCRIPTORS = 9, 24, 128
 _SO_SNDBUFFORCE = 32  # socket(7); needs CAP_NET_ADMIN, the plain option is the fallback
@@ -142,10 +144,6 @@ def terminate(pid: int, born: int | None) -> None:
     tree.send_signal(pid, signal.SIGTERM, born=born)
 
 
-#: What autopsies may do with databases is none of the tasks' business.
-_ACCOUNTS = "SUPERVISOR_AUTOPSY_DATABASES"
-
-
 def start_zygote(
     app: str, line: socket.socket, marks: Mapping[str, str], *flags: str
 ) -> subprocess.Popen[bytes]:
@@ -159,11 +157,12 @@ def start_zygote(
         f"--supervisor-pid={os.getpid()}",
         f"--app={app}",
     ]
+    inherited = {name: value for name, value in os.environ.items() if name != _ACCOUNTS}
     return subprocess.Popen(
         [*command, *flags],
         stdin=subprocess.DEVNULL,
         pass_fds=[line.fileno()],
-        env={**{name: os.environ[name] for name in os.environ if name != _ACCOUNTS}, **marks},
+        env={**inherited, **marks},
         start_new_session=True,
     )
 

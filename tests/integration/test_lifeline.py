@@ -12,7 +12,7 @@ from supervisor.worker import wire
 
 @pytest.fixture
 def line() -> Iterator[Lifeline]:
-    made = Lifeline(log_records=4, tail_bytes=1024)
+    made = Lifeline(log_records=4, tail_bytes=1024, stack_window_s=300)
     yield made
     made.given()
     made.close()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: Addresses of databases, one a line; not an option, since anybody may read a command line.
+VARIABLE = "AUTOPSY_DATABASES"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Asking:

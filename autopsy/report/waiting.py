@@ -110,7 +110,8 @@ def _threads(net: _Net, payload: Payload) -> None:
 
 
 def _lock(net: _Net, key: str, lock: Payload) -> str:
-    title = f"{text(lock.get('kind'), 'lock')} {text(lock.get('name'), key)}"
+    kind = text(lock.get("kind"), "lock").replace("queue item", "queue")  # or room for one
+    title = f"{kind} {text(lock.get('name'), key)}"
     shared = "shared with other processes" if lock.get("shared") else ""
     unknown = lock.get("locked") and lock.get("holder_tid") is None
     gone = lock.get("holder_alive") is False

@@ -211,10 +211,14 @@ def _nobody_can_wake(
 def _line(case: Case, one: Thread, kind: str) -> str:
     wait = case.lock_waits.get(one.tid, {})
     name = f" `{wait['name']}`" if wait.get("name") else ""
-    return (
-        f"process, stacks: thread {one.tid} ({one.name}) waits without a timeout "
-        f"for a {kind}{name} in {one.where}"
-    )
+    what = {
+        needs.TO_END: f"for thread{name} to end" if name else "for a thread to end",
+        needs.QUEUE_ITEM: f"for an item of queue{name}, or for room in it"
+        if name
+        else "at a queue",
+    }.get(kind, f"for a {kind}{name}")
+    who = f"thread {one.tid} ({one.name})"
+    return f"process, stacks: {who} waits without a timeout {what} in {one.where}"
 
 
 def _may_wait_for_a_signal(case: Case, kinds: dict[int, str]) -> bool:

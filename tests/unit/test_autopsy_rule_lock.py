@@ -392,6 +392,6 @@ def test_a_name_that_was_read_is_in_the_line_of_the_thread() -> None:
         thread_locks=inside([], wait(10, None, **{"for": "queue item", "name": "INBOX"})),
     )
     assert evidence(sections, "wait.no_waker")[-1] == (
-        "process, stacks: thread 10 (python) waits without a timeout for a queue item `INBOX` in "
-        f"main (/app/x.py:1), there in wait ({THREADING}:1)"
+        "process, stacks: thread 10 (python) waits without a timeout for an item of queue "
+        f"`INBOX`, or for room in it in main (/app/x.py:1), there in wait ({THREADING}:1)"
     )

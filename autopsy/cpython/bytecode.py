@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-_EXTENDED_ARG, _EXTENDED_ARG_QUICK = 144, 34
+_EXTENDED_ARG = 144
 _LOAD_FAST, _LOAD_DEREF, _LOAD_CLASSDEREF, _LOAD_GLOBAL, _LOAD_NAME = 124, 137, 148, 116, 101
 _LOAD_ATTR, _LOAD_METHOD, _CALL, _GET_AWAITABLE = 106, 160, 171, 131
 _LOCALS = (_LOAD_FAST, _LOAD_DEREF, _LOAD_CLASSDEREF)

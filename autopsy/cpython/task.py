@@ -23,7 +23,7 @@ _LOCKS = {
     "asyncio.locks.BoundedSemaphore": "BoundedSemaphore",
     "asyncio.locks.Condition": "Condition",
 }
-_MAX_LISTED, _MAX_SHAPES, _MAX_CYCLES = 200, 20, 50
+_MAX_LISTED, _MAX_CYCLES = 200, 50
 _MAX_TASKS = 200_000
 _MAX_CALLBACKS = 100
 _SHARE = 0.6
@@ -117,19 +117,24 @@ class Tasks:
         locked = self.objects.attribute(lock, "_locked")
         return kind != "Lock" or bool(locked and self.objects.integer(locked))
 
-    def _holders(self) -> dict[int, int]:
-        """The lock → the task in whose block it is; not those that several tasks are in."""
-        claims: dict[int, set[int]] = {}
+    def _holders(self) -> dict[int, list[int]]:
+        """The lock → the tasks that are in its block: one, of a semaphore perhaps several."""
+        found: dict[int, list[int]] = {}
         for task in self.tasks.values():
             for lock, _kind in task.holds:
-                claims.setdefault(lock, set()).add(task.address)
-        return {lock: next(iter(tasks)) for lock, tasks in claims.items() if len(tasks) == 1}
+                found.setdefault(lock, []).append(task.address)
+        return found
+
+    def let_in(self, task: Task) -> list[int]:
+        """Return the tasks that a semaphore has let in of which one must leave for this one."""
+        return self.holders.get(task.wants, [])
 
     # What waits for what
 
     def awaited_by(self, task: Task) -> list[int]:
         """Return the tasks that must all end, or let go, before this one goes on."""
-        found = [self.holders[task.wants]] if task.wants in self.holders else []
+        let_in = self.let_in(task)
+        found = list(let_in) if len(let_in) == 1 else []
         found += self.tasks_of(task.waiter) + self.shielded(task.waiter)
         innermost = task.chain.calls[-1]
         if innermost.is_in("asyncio/taskgroups.py", "__aexit__"):
@@ -176,12 +181,17 @@ class Tasks:
         pairs = self.objects.elements(listed, _MAX_CALLBACKS)
         return [first, *(self.objects.element(pair, 0) for pair in pairs)]
 
-    def cycles(self) -> list[list[int]]:
-        """Return circles of tasks of which each waits for the next."""
+    def cycles(self, hopeless: set[int]) -> list[list[int]]:
+        """Return circles of tasks of which each waits for the next.
+
+        A semaphore's waiter is in one when none of those that are in can leave.
+        """
         following: dict[int, list[int]] = {}
         for address, task in self.tasks.items():
             try:
                 after = self.awaited_by(task)
+                if not after and hopeless.issuperset(self.let_in(task)):
+                    after = self.let_in(task)
             except Unreadable:
                 continue
             except OutOfTime:

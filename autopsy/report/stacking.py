@@ -81,12 +81,8 @@ def stacks(payload: Payload, process: Payload) -> Part | None:
     return Part("stacks", f"Stacks at {at}, innermost call first", tuple(blocks))
 
 
-def compared(now: Frames, before: Frames | None) -> tuple[Step, ...]:
-    """Return the calls of a stack, marked with what became of them since an earlier look."""
-    return _compared(now, before)
-
-
 def _compared(now: Frames, before: Frames | None) -> tuple[Step, ...]:
+    """Return the calls of a stack, marked with what became of them since an earlier look."""
     if before is None:
         return tuple(_step(frame) for frame in now)
     pairs = zip(reversed(now), reversed(before), strict=False)

@@ -101,7 +101,7 @@ def capture(order: Order, registry: Registry | None = None) -> Captured:
     facts = Section("facts", Status.OK, payload={**order.facts, **remark})
     seen = (facts, *(examined.sections if examined else _without_looking(order, started)))
     secrets = _secrets(order, examined)
-    heading = _heading(order, examined, seen, _ms_since(started), secrets)
+    heading = _heading(order, examined, seen, clock.ms_since(started), secrets)
     sections = tuple(cleaned(section, secrets.tree, secrets.text) for section in seen)
     text = secrets.text(_made(report.render_text, heading, sections))
     size = 0
@@ -115,7 +115,7 @@ def capture(order: Order, registry: Registry | None = None) -> Captured:
         except BundleNotWritten as exc:
             exc.report = text  # a full disk need not cost the answer
             raise
-    return Captured(heading, sections, text, size, _ms_since(started))
+    return Captured(heading, sections, text, size, clock.ms_since(started))
 
 
 def _examined(order: Order, registry: Registry | None, started_mono: float) -> Examined:
@@ -224,10 +224,6 @@ def _made(render: Render, heading: Heading, sections: Sequence[Section]) -> str:
         return render(heading, sections)
     except Exception as exc:  # an odd payload must not cost the evidence
         return f"The report could not be made ({type(exc).__name__}: {exc}); see the sections.\n"
-
-
-def _ms_since(started_mono: float) -> float:
-    return round((clock.mono() - started_mono) * 1000, 1)
 
 
 def _status(order: Order, sections: Sequence[Section]) -> str:

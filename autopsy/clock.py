@@ -11,6 +11,11 @@ def mono() -> float:
     return time.monotonic()
 
 
+def ms_since(started_mono: float) -> float:
+    """Return milliseconds since a moment of `mono`, to a tenth."""
+    return round((mono() - started_mono) * 1000, 1)
+
+
 def now() -> datetime:
     """Return the wall clock as an aware UTC datetime."""
     return datetime.now(UTC)

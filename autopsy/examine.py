@@ -68,11 +68,11 @@ def examine(
                 left_s = max(0.0, deadline_mono - clock.mono())
                 kept_back = min(_LAST_S, left_s / 4) if last else 0.0
                 chosen = (*registry(dumper, kept), _SECRETS)
-                sections = runner.run(patient, chosen, deadline_mono - kept_back)
+                *sections, harvested = runner.run(patient, chosen, deadline_mono - kept_back)
             finally:
                 dumper.stop_all()
             sections += runner.run(patient, last, deadline_mono) if last else []
-    secrets = tuple(sections.pop(len(chosen) - 1).payload.get("values", ()))
+    secrets = tuple(harvested.payload.get("values", ()))
     tools = {"py-spy": dumper.version()}
     payloads = {"facts": facts or {}, **{one.name: one.payload for one in sections}}
     found = _diagnosed(payloads)

@@ -68,7 +68,7 @@ class Patient:
 
     def elapsed_ms(self) -> float:
         """Return milliseconds since the patient was opened."""
-        return round((clock.mono() - self.opened_mono) * 1000, 1)
+        return clock.ms_since(self.opened_mono)
 
     def resume(self) -> None:
         """Send SIGCONT; a patient that has just ended needs none."""

@@ -115,7 +115,7 @@ def _collect(run: _Run, patient: Patient) -> None:
         status, reason = Status.SKIPPED, str(exc)
     except Exception as exc:  # one broken collector must not cost the others
         status, reason = Status.ERROR, f"{type(exc).__name__}: {exc}"
-    run.section = Section(collector.name, status, reason, _ms_since(run.started_mono), payload)
+    run.section = Section(collector.name, status, reason, clock.ms_since(run.started_mono), payload)
     run.done.set()
 
 
@@ -124,10 +124,6 @@ def _wait(run: _Run, deadline_mono: float) -> Section:
     run.done.wait(max(0.0, min(own_end, deadline_mono) - clock.mono()))
     if run.section is not None:
         return run.section
-    ms = _ms_since(run.started_mono)
+    ms = clock.ms_since(run.started_mono)
     what = "time box" if own_end <= deadline_mono else "budget of the whole capture"
     return Section(run.collector.name, Status.TIMEOUT, f"no answer after {ms} ms ({what})", ms)
-
-
-def _ms_since(started_mono: float) -> float:
-    return round((clock.mono() - started_mono) * 1000, 1)

@@ -48,7 +48,7 @@ def take(pid: int) -> Payload:
     if not payload["small_bytes"]:
         raise Skipped("it does not use Python's own allocator (PYTHONMALLOC)")
     payload["containers"] = containers
-    payload["ms"] = round((clock.mono() - began) * 1000, 1)
+    payload["ms"] = clock.ms_since(began)
     return payload
 
 

@@ -227,12 +227,26 @@ def _order(
         out=Path(call.settings.autopsy_dir) / f"{autopsy_id}.zip",
         budget_s=call.settings.autopsy_budget,
         memory_over_bytes=call.settings.memory_snapshot_bytes,
-        facts={"task_id": task.task_id, "attempt": task.attempt, "why": f"asked for by {by}"},
+        facts=_facts(task, worker) | {"why": f"asked for by {by}"},
         kept=_own_words(task, worker),
         secrets=secrets,
         native=native,
         asking=Asking(True, call.settings.autopsy_databases, application),
     )
+
+
+def _facts(task: TaskView, worker: WorkerRecord) -> dict[str, object]:
+    """Return what the store knows; limits in force and what the probes saw only the node does."""
+    return {
+        "task_id": task.task_id,
+        "attempt": task.attempt,
+        "type": task.type,
+        "queue": task.queue,
+        "submitted_by": task.submitted_by,
+        "worker_id": worker.worker_id,
+        "node_id": worker.node_id,
+        "pid": worker.pid,
+    }
 
 
 def _capture(order: Order, task: TaskView) -> AutopsyRecord:

@@ -35,6 +35,7 @@ class Lock:
     `wrapper` is the object that the program takes instead of it: a condition, a queue's lock.
     `keeper` names the task or generator that keeps it while it does not run. `left` when all calls
     were searched and none holds it: the one that took it has returned, or its thread has ended.
+    `holders` are all of a semaphore that lets in several.
     """
 
     address: int
@@ -47,6 +48,7 @@ class Lock:
     wrapper: int = 0
     keeper: str = ""
     left: bool = False
+    holders: tuple[tuple[Thread, Held], ...] = ()
 
 
 class Locks:

@@ -15,7 +15,7 @@ from autopsy import clock
 from autopsy.cpython.frame import Frame
 from autopsy.cpython.held import Held, bound_to, held
 from autopsy.cpython.interpreter import Interpreter, Thread
-from autopsy.cpython.lock import RLOCK, SEMLOCK, SIMPLE_QUEUE, Lock, Locks
+from autopsy.cpython.lock import RLOCK, SEMAPHORE, SEMLOCK, SIMPLE_QUEUE, Lock, Locks
 from autopsy.cpython.orphan import keepers
 from autopsy.cpython.reader import OutOfTime, Unreadable
 from autopsy.cpython.result import RESULT, Results
@@ -162,6 +162,8 @@ class Graph:
                 _settle(
                     lock, [one for one in claimed if one[1].answered or one[0].tid not in waiting]
                 )
+            if lock.kind == SEMAPHORE and lock.holder is None:
+                lock.holders = tuple({one.tid: (one, where) for one, where in claimed}.values())
             if not lock.locked or (lock.holder is None and address not in wanted):
                 self.locks.known.pop(address)
 
@@ -169,7 +171,9 @@ class Graph:
         """Find the suspended calls that keep the locks for which no thread was found."""
         known = self.locks.known
         waited = [known[one.lock] for one in self.waits if one.lock in known]
-        wanted = {one.address for one in waited if one.locked and one.ident is None}
+        wanted = {
+            one.address for one in waited if one.locked and one.ident is None and not one.holders
+        }
         if not wanted:
             return
         for keeper in keepers(self.interpreter, self.locks, wanted):
@@ -219,13 +223,26 @@ class Graph:
 
     def cycles(self) -> list[list[int]]:
         """Return each circle of threads of which every one waits for the next."""
-        following: dict[int, int] = {}
+        targets = {wait.thread.tid: self._targets(wait) for wait in self.waits}
+        stuck = {tid for tid, found in targets.items() if found}
+        while freed := {tid for tid in stuck if not stuck.issuperset(targets[tid])}:
+            stuck -= freed
         for wait in self.waits:
             lock = self.locks.known.get(wait.lock)
-            target = wait.joins or (lock.holder if lock else None)
-            if target is not None:
-                following[wait.thread.tid] = target.tid
-        return circles(following)
+            if lock is not None and lock.holders and wait.thread.tid in stuck:
+                # All that are in are stuck: any of them leads on.
+                lock.holder, lock.where = lock.holders[0]
+        return circles({tid: targets[tid][0] for tid in targets if tid in stuck})
+
+    def _targets(self, wait: Wait) -> list[int]:
+        """Return the threads of which one must act before this one goes on."""
+        lock = self.locks.known.get(wait.lock)
+        if wait.joins is not None:
+            return [wait.joins.tid]
+        if lock is None:
+            return []
+        holders = [lock.holder] if lock.holder else [one for one, _ in lock.holders]
+        return [one.tid for one in holders]
 
 
 def _futex_of(thread: Thread) -> int:

@@ -36,13 +36,14 @@ def collect(interpreter: Interpreter) -> Payload:
         neighbours.find_holders()
     except OutOfTime:
         pass  # fewer of them
+    cycles = graph.cycles()
     names = _names(graph)
     locks = list(graph.locks.known.values())
     return {
         "python": interpreter.version,
         "locks": [_lock_entry(one, graph, neighbours, names) for one in locks[:_MAX_LOCKS]],
         "waits": [_wait_entry(one, graph, names) for one in graph.waits[:_MAX_WAITS]],
-        "cycles": graph.cycles(),
+        "cycles": cycles,
         "cycles_across": [[list(one) for one in cycle] for cycle in neighbours.cycles()],
         "threads": [
             {"tid": one.tid, "ident": one.ident, "name": one.name, "daemon": one.daemon}

@@ -14,7 +14,7 @@ from autopsy.cpython.objects import Objects
 from autopsy.cpython.reader import Unreadable
 from autopsy.source import is_own
 
-_GLOBAL, _ATTRIBUTE, _ELEMENT, _LOCAL, _INNER = range(5)
+_GLOBAL, _GLOBAL_ELEMENT, _ATTRIBUTE, _ELEMENT, _LOCAL, _INNER = range(6)
 _MAX_ELEMENTS = 1000
 _MAX_FRAMES = 2000
 _PLAIN = at.FLAG_LONG | at.FLAG_TEXT | at.FLAG_BYTES | at.FLAG_TYPE
@@ -68,22 +68,23 @@ class Names:
                 continue
             self._seen.add((address, rank))
             try:
-                for inner, inner_rank, inner_name in self._inside(address, name):
+                for inner, inner_rank, inner_name in self._inside(address, name, rank):
                     self._offer(inner, inner_rank, inner_name)
             except Unreadable:
                 continue
 
-    def _inside(self, address: int, name: str) -> Iterator[tuple[int, int, str]]:
+    def _inside(self, address: int, name: str, outer_rank: int) -> Iterator[tuple[int, int, str]]:
         """Yield what an object holds, each with the rank and the name that it gives."""
         kind = self._objects.type_of(address)
+        element = _GLOBAL_ELEMENT if outer_rank == _GLOBAL else _ELEMENT
         if kind.flags & _PLAIN or kind.name in _SKIPPED or kind.name.startswith(_SKIPPED_MODULES):
             return
         if kind.flags & _CONTAINERS:
-            yield from self._elements(address, name)
+            yield from self._elements(address, name, element)
         elif kind.name.startswith(_INNER_TYPES):
             # What the library keeps inside of a queue is called after the queue.
             outer = kind.short_name if name in _UNTOLD else name
-            rank = _INNER if name in _UNTOLD else _ELEMENT
+            rank = _INNER if name in _UNTOLD else element
             for value in self._objects.attributes(address).values():
                 yield value, rank, outer
         else:
@@ -91,18 +92,18 @@ class Names:
                 inner = f"{kind.short_name}.{attribute}"
                 yield value, _ATTRIBUTE, inner
                 if self._is_container(value):
-                    yield from self._elements(value, inner)
+                    yield from self._elements(value, inner, _ELEMENT)
 
-    def _elements(self, address: int, name: str) -> Iterator[tuple[int, int, str]]:
+    def _elements(self, address: int, name: str, rank: int) -> Iterator[tuple[int, int, str]]:
         objects = self._objects
         if objects.type_of(address).flags & at.FLAG_DICT:
             for key, value in objects.items(address, _MAX_ELEMENTS):
                 if value in self._wanted:
-                    yield value, _ELEMENT, f"{name}[{self._key(key)}]"
+                    yield value, rank, f"{name}[{self._key(key)}]"
         else:
             for index, value in enumerate(objects.elements(address, _MAX_ELEMENTS)):
                 if value in self._wanted:
-                    yield value, _ELEMENT, f"{name}[{index}]"
+                    yield value, rank, f"{name}[{index}]"
 
     def _is_container(self, address: int) -> bool:
         try:

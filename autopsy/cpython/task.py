@@ -121,7 +121,7 @@ class Tasks:
         """The lock → the tasks that are in its block: one, of a semaphore perhaps several."""
         found: dict[int, list[int]] = {}
         for task in self.tasks.values():
-            for lock, _kind in task.holds:
+            for lock in dict.fromkeys(lock for lock, _ in task.holds):
                 found.setdefault(lock, []).append(task.address)
         return found
 
@@ -223,8 +223,9 @@ class Tasks:
 
 
 def circles(following: dict[int, list[int]]) -> list[list[int]]:
-    """Return one circle for every group of nodes that can reach each other."""
+    """Return circles of which no two share a node."""
     found: list[list[int]] = []
+    told: set[int] = set()
     done: set[int] = set()
     for start in following:
         path: list[int] = []
@@ -242,7 +243,10 @@ def circles(following: dict[int, list[int]]) -> list[list[int]]:
                 path.pop()
                 del place[node]
             elif step in place:
-                found.append(path[place[step] :])
+                circle = path[place[step] :]
+                if told.isdisjoint(circle):
+                    told.update(circle)
+                    found.append(circle)
             elif step not in done:
                 todo.append((step, iter(following.get(step, ()))))
     return found

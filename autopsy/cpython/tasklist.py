@@ -33,9 +33,9 @@ def collect(interpreter: Interpreter) -> Payload:
     found = Tasks(interpreter)
     if not found.tasks:
         raise Skipped("asyncio is loaded and has no tasks")
-    cycles = found.cycles()
-    listed = _most_telling(found, {address for cycle in cycles for address in cycle})
     wakers = Wakers(found)
+    cycles = found.cycles(wakers.hopeless)
+    listed = _most_telling(found, {address for cycle in cycles for address in cycle})
     cycles = _confirm(found, wakers, cycles)
     entries = _entries(found, listed, wakers)
     total = len(found.tasks) + found.unread
@@ -88,8 +88,9 @@ def _confirm(found: Tasks, wakers: Wakers, cycles: list[list[int]]) -> list[list
         for _ in range(_LOOKS if lost or cycles else 0):
             clock.sleep(_APART_S)
             again = Tasks(interpreter.again(), only=suspects)
-            lost &= Wakers(again).hopeless
-            circles = [set(one) for one in again.cycles()]
+            now_lost = Wakers(again).hopeless
+            lost &= now_lost
+            circles = [set(one) for one in again.cycles(now_lost)]
             cycles = [one for one in cycles if set(one) in circles]
     except OutOfTime:
         lost, cycles = set(), []

@@ -129,7 +129,9 @@ class Wakers:
         nothing = not (loop.timers or loop.watched or loop.ready or loop.by_signal)
         if loop.known and nothing and self._lonely:
             return _Prospect(NOBODY)
-        return _Prospect(any_of=self._first_of(task) or self._only_known_to(task))
+        return _Prospect(
+            any_of=self._first_of(task) or self._tasks.let_in(task) or self._only_known_to(task)
+        )
 
     def _first_of(self, task: Task) -> list[int]:
         """Return the tasks of which `asyncio.wait` awaits one or all."""

@@ -318,6 +318,35 @@ def test_what_processes_share_beside_locks() -> None:
     assert found["cycles"] == []
 
 
+def test_a_semaphore_whose_holders_all_want_it_again() -> None:
+    text = (
+        "import threading, time\n"
+        "gates = [threading.Semaphore(2), threading.Semaphore(2)]\n"
+        "met = [threading.Barrier(2), threading.Barrier(2)]\n"
+        "def stuck(n):\n"
+        "    with gates[0]:\n"
+        "        met[0].wait()\n"
+        "        with gates[0]: pass\n"
+        "def well(n):\n"
+        "    with gates[1]:\n"
+        "        met[1].wait()\n"
+        "        if n: time.sleep(100)\n"
+        "        with gates[1]: pass\n"
+        "for n in range(2):\n"
+        "    for one in (stuck, well):\n"
+        "        threading.Thread(target=one, args=(n,), name=f'{one.__name__}-{n}').start()\n"
+        "print('ready', flush=True); time.sleep(100)\n"
+    )
+    with running(*code(text)) as pid:
+        found = eventually_waiting(pid, 3)
+    names = {one["tid"]: one["name"] for one in found["threads"]}
+    (cycle,) = found["cycles"]
+    assert {names[tid] for tid in cycle} <= {"stuck-0", "stuck-1"}
+    locks = {one["name"]: one for one in found["locks"]}
+    assert names[locks["gates[0]"]["holder_tid"]].startswith("stuck")
+    assert (locks["gates[1]"]["holder_tid"], locks["gates[1]"]["left"]) == (None, False)
+
+
 def test_a_lock_as_a_signal_is_no_circle() -> None:
     text = (
         "import threading, time\n"
@@ -484,6 +513,26 @@ def test_circles_of_tasks(tasks: dict[str, Any]) -> None:
     names = {one["id"]: one["name"] for one in tasks["tasks"]}
     circles = [{names[one] for one in cycle} for cycle in tasks["cycles"]]
     assert sorted(circles, key=len) == [{"takes-1", "takes-2"}, {"ring-0", "ring-1", "ring-2"}]
+
+
+def test_a_semaphore_that_tasks_want_deeper_than_it_lets_in() -> None:
+    text = (
+        "import asyncio\n"
+        "async def node(gate, depth):\n"
+        "    async with gate:\n"
+        "        if depth: await asyncio.gather(node(gate, depth - 1), node(gate, depth - 1))\n"
+        "async def main():\n"
+        "    ticking = asyncio.create_task(asyncio.sleep(100), name='sleeps')\n"
+        "    asyncio.get_running_loop().call_later(0.2, lambda: print('ready', flush=True))\n"
+        "    await node(asyncio.Semaphore(3), 5)\n"
+        "asyncio.run(main())\n"
+    )
+    with running(*code(text)) as pid:
+        found = tasklist.collect(opened(pid))
+    (cycle,) = found["cycles"]
+    woken = {one["id"]: one["woken_by"] for one in found["tasks"]}
+    assert {woken[one] for one in cycle} == {"nobody"}
+    assert [one["name"] for one in found["tasks"] if one["woken_by"] != "nobody"] == ["sleeps"]
 
 
 def test_a_blocked_loop_shows_what_runs() -> None:

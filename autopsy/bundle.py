@@ -116,26 +116,15 @@ def write_bundle(
     texts = {name: text.encode("utf-8", "replace") for name, text in files.items()}
     left = max_bytes - sum(map(len, texts.values()))
     pieces = _fitted([_piece(section, SECTION_CAP_BYTES) for section in sections], left)
-    partial = path.with_name(path.name + PARTIAL)
     if path.exists() and not path.is_file():  # taking the place of a device would be the end of it
         raise BundleNotWritten(f"{path} is no ordinary file", remedy="Name a file, or a new one.")
     try:
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(partial, flags, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            os.fchmod(fd, 0o600)  # an older .partial may have had another mode
-            _write_zip(file, heading, pieces, texts)
-            file.flush()
-            os.fsync(fd)
-            size = file.tell()
-        partial.replace(path)
-        _sync_directory(path.parent)
+        return _put_in_place(path, heading, pieces, texts)
     except OSError as exc:
         raise BundleNotWritten(
             f"cannot write {path}: {exc.strerror}",
             remedy="Name a file in a directory that exists, is writable and has free space.",
         ) from exc
-    return size
 
 
 def read_bundle(path: Path) -> Bundle:
@@ -223,6 +212,24 @@ def _fitted(pieces: list[_Piece], max_bytes: int) -> list[_Piece]:
 
 def _worth(name: str) -> int:
     return _LEAST_WORTH.index(name) if name in _LEAST_WORTH else len(_LEAST_WORTH)
+
+
+def _put_in_place(
+    path: Path, heading: Heading, pieces: Sequence[_Piece], texts: dict[str, bytes]
+) -> int:
+    """Write beside the path, and rename only what is whole and on the disk; return its size."""
+    partial = path.with_name(path.name + PARTIAL)
+    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(partial, flags, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        os.fchmod(fd, 0o600)  # an older .partial may have had another mode
+        _write_zip(file, heading, pieces, texts)
+        file.flush()
+        os.fsync(fd)
+        size = file.tell()
+    partial.replace(path)
+    _sync_directory(path.parent)
+    return size
 
 
 def _write_zip(

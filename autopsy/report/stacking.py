@@ -236,10 +236,7 @@ def ring(payload: Payload) -> Part | None:
     ]
     if not threads or seconds is None:
         return None
-    time_in: Counter[int] = Counter()
-    for _, found in threads:
-        for run in found:
-            time_in[run.stack] += max(1, round((run.since_s - run.until_s) * 1000))
+    time_in = _time_in([run for _, found in threads for run in found])
     # The stack of a run that is not known any more is -1: always the last in order.
     order = [index for index, _ in time_in.most_common() if index >= 0]
     ranks = {index: rank for rank, index in enumerate(order)} | {-1: len(order) + _LEGEND}
@@ -250,14 +247,9 @@ def ring(payload: Payload) -> Part | None:
     )
     longest = max((run.since_s for _, found in threads for run in found), default=0.0)
     names = tuple(_innermost(table, index) for index in order[:_LEGEND])
-    gaps = tuple(
-        Run(abs(gap[0]), max(0.0, abs(gap[0]) - gap[1]), 0)
-        for gap in listing(payload.get("gaps"))
-        if isinstance(gap, list) and len(gap) == 2 and None not in map(number, gap)
-    )
     said = tuple(_in_words(label, found, table, order) for label, found in strips)
     span_s = max(seconds, longest, 1.0)
-    blocks: list[Block] = [Drawing(Strips(span_s, strips, names, gaps), said)]
+    blocks: list[Block] = [Drawing(Strips(span_s, strips, names, _gaps(payload)), said)]
     if len(threads) > _STRIPS:
         blocks.append(Lines((f"{len(threads) - _STRIPS} more threads are in the section ring",)))
     blocks += [
@@ -271,7 +263,23 @@ def ring(payload: Payload) -> Part | None:
     ]
     blocks += _task_counts(mapping(payload.get("tasks")))
     title = f"The last {span(seconds)} ({samples} samples)"
-    return Part("ring", title, tuple(blocks), folded=False)
+    return Part("ring", title, tuple(blocks))
+
+
+def _time_in(runs: Sequence[Run]) -> Counter[int]:
+    """Return for how many milliseconds all threads together had each stack."""
+    found: Counter[int] = Counter()
+    for run in runs:
+        found[run.stack] += max(1, round((run.since_s - run.until_s) * 1000))
+    return found
+
+
+def _gaps(payload: Payload) -> tuple[Run, ...]:
+    return tuple(
+        Run(abs(gap[0]), max(0.0, abs(gap[0]) - gap[1]), 0)
+        for gap in listing(payload.get("gaps"))
+        if isinstance(gap, list) and len(gap) == 2 and None not in map(number, gap)
+    )
 
 
 def _task_counts(tasks: Payload) -> Iterator[Block]:

@@ -186,7 +186,9 @@ def _others_alive(case: Case) -> str:
 def _nobody_can_wake(
     case: Case, parked: list[Thread], kinds: dict[int, str], lines: tuple[str, ...]
 ) -> Iterator[Diagnosis]:
-    note = f"process, movement: all {len(parked)} threads wait without a timeout and none moved"
+    many = f"all {len(parked)} threads wait without a timeout and none moved"
+    alone = "the only thread waits without a timeout and did not move"
+    note = f"process, movement: {many if len(parked) > 1 else alone}"
     locked = [one for one in parked if kinds[one.tid] == needs.LOCK]
     if any(one.within(*_LEAVING, depth=8) for one in parked if one.main):
         if len(locked) >= 2:  # the cause; that the main thread cannot leave is its effect

@@ -15,7 +15,7 @@ from autopsy.source import lock_taken
 
 LOCK, CONDITION, QUEUE_ITEM = "lock", "condition", "queue item"
 TO_END, WORK_ITEM, UNCLEAR = "thread to end", "work item", "lock or queue"
-RESULT = "result"
+RESULT, SEMAPHORE = "result", "semaphore"
 _LOCK_WORDS = ("with ", "acquire(", "async with ")
 _QUEUE_WORDS = (".get(", ".wait(", ".join(", ".result(")
 _POOLS = ("concurrent/futures/", "multiprocessing/pool.py")
@@ -35,7 +35,10 @@ class Need:
 
 def kind_of_wait(case: Case, thread: Thread) -> str:
     """Return in words what a parked thread waits for."""
-    known = case.lock_waits.get(thread.tid, {}).get("for")
+    wait = case.lock_waits.get(thread.tid, {})
+    known = wait.get("for")
+    if known == SEMAPHORE and case.lock(wait.get("lock")).get("holder_tid") is not None:
+        return LOCK  # nobody that it has let in can leave
     if known in (LOCK, CONDITION, QUEUE_ITEM, TO_END, WORK_ITEM):
         return str(known)
     return _kind_by_source(thread)
@@ -90,7 +93,11 @@ def _exact(case: Case, thread: Thread, wait: Payload) -> Need | None:
     joins = kind in (TO_END, RESULT)
     target = wait.get("joins_tid") if joins else lock.get("holder_tid")
     # Who has taken a lock that is free has just given it back.
-    if kind not in (TO_END, RESULT, LOCK) or target is None or lock.get("locked") is False:
+    if (
+        kind not in (TO_END, RESULT, LOCK, SEMAPHORE)
+        or target is None
+        or lock.get("locked") is False
+    ):
         return None
     other = case.thread(int(target))
     if other is None:

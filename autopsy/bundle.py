@@ -40,6 +40,8 @@ _CUT_ROUNDS = ((2000, 65536), (500, 16384), (100, 4096), (20, 1024), (5, 256))
 # Far more than anything we write: what is larger was made to fill a reader's memory.
 _MAX_READ_BYTES = 64 << 20
 _MAX_SECTIONS = 200
+_NAME_ONE = "Name a bundle: one of `autopsy PID --out FILE`, or of `supervisor autopsy export`."
+_AGAIN = "Copy the bundle again from where it was captured; a .partial file is incomplete."
 _MANIFEST = "manifest.json"
 _REPORT = "report.txt"
 _PAGE = "report.html"
@@ -145,7 +147,7 @@ def read_bundle(path: Path) -> Bundle:
             report, page = (_text(path, archive, manifest, name) for name in (_REPORT, _PAGE))
         return Bundle(_heading(manifest), entries, sections, report, page)
     except OSError as exc:
-        raise _unreadable(path, exc.strerror or str(exc)) from exc
+        raise _unreadable(path, exc.strerror or str(exc), _NAME_ONE) from exc
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as exc:
         raise _unreadable(path, f"it is damaged or not a bundle ({exc})") from exc
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as exc:
@@ -313,11 +315,8 @@ def _with_diagnosis(kept: dict[str, Any]) -> Heading:
     return Heading(**{**kept, "diagnosis": found})
 
 
-def _unreadable(path: Path, why: str) -> BundleUnreadable:
-    return BundleUnreadable(
-        f"cannot read bundle {path}: {why}",
-        remedy="Copy the bundle again from where it was captured; a .partial file is incomplete.",
-    )
+def _unreadable(path: Path, why: str, remedy: str = _AGAIN) -> BundleUnreadable:
+    return BundleUnreadable(f"cannot read bundle {path}: {why}", remedy=remedy)
 
 
 def _as_json(value: Any) -> bytes:

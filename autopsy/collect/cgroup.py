@@ -30,6 +30,12 @@ class Throttling:
     throttled_s: float
 
 
+def is_frozen(pid: int) -> bool:
+    """Return whether a group above a process is frozen; its state letter does not tell."""
+    states = [*_texts(pid, "freezer", "freezer.state"), *_texts(pid, _UNIFIED, "cgroup.events")]
+    return any(text.strip() == "FROZEN" or "frozen 1" in text for text in states)
+
+
 def memory(pid: int) -> Payload:
     """Return the tightest memory limit above a process and its use.
 
@@ -71,6 +77,11 @@ def pressure(pid: int) -> dict[str, str]:
         }
         return {name: text for name, text in texts.items() if text}
     return {}
+
+
+def _texts(pid: int, controller: str, name: str) -> Iterator[str]:
+    for _, directory in _directories(pid, controller):
+        yield procfs.read_text(f"{directory}/{name}") or ""
 
 
 def _levels(

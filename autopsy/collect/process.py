@@ -10,7 +10,7 @@ import re
 import struct
 
 from autopsy import clock, redact
-from autopsy.collect import procfs
+from autopsy.collect import cgroup, procfs
 from autopsy.collect.patient import DEAD_STATES, MOVEMENT_WINDOW_S, Patient
 from autopsy.section import Payload
 
@@ -39,7 +39,7 @@ def collect(patient: Patient) -> Payload:
         "threads": threads(patient.pid),
         "name": status.get("Name", ""),
         "status": {key: status[key] for key in _STATUS_KEPT if key in status},
-        "frozen": is_frozen(patient.pid),
+        "frozen": cgroup.is_frozen(patient.pid),
         "hidden": procfs.is_hidden(patient.pid),
         "command_line": redact.arguments(procfs.command_line(patient.pid)),
         "executable": executable,
@@ -184,21 +184,6 @@ def is_python(pid: int, executable: str | None, status: dict[str, str]) -> bool 
         return True
     maps = procfs.maps(pid)
     return "libpython" in maps if maps else None
-
-
-def is_frozen(pid: int) -> bool:
-    """Return whether the cgroup is frozen: only its own files tell, the state letter does not."""
-    for line in (procfs.read_text(f"/proc/{pid}/cgroup") or "").splitlines():
-        _, controller, path = line.split(":", 2)
-        if controller == "freezer":
-            state = procfs.read_text(f"/sys/fs/cgroup/freezer{path}/freezer.state") or ""
-            if state.strip() == "FROZEN":
-                return True
-        elif controller == "":
-            for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified"):
-                if "frozen 1" in (procfs.read_text(f"{root}{path}/cgroup.events") or ""):
-                    return True
-    return False
 
 
 def limits(pid: int) -> dict[str, list[str]]:

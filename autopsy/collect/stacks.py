@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from autopsy import clock
-from autopsy.collect import faultdump, history, memorystack, procfs
+from autopsy.collect import cgroup, faultdump, history, memorystack, procfs
 from autopsy.collect.patient import DEAD_STATES, MOVEMENT_WINDOW_S, STOPPED_STATES, Patient
-from autopsy.collect.process import is_frozen
 from autopsy.collect.pyspy import Dumped, Dumper, Frame, Thread
 from autopsy.errors import RingUnreadable
 from autopsy.memfd import Kept
@@ -170,7 +169,7 @@ def _may_stop(patient: Patient, states: dict[int, str]) -> bool:
 
 def _is_still(patient: Patient, states: dict[int, str]) -> bool:
     """Stopped, traced, uninterruptible or frozen: a signal gets no answer, a ptrace stop hangs."""
-    return bool(STOPPED_STATES.union("D") & set(states.values())) or is_frozen(patient.pid)
+    return bool(STOPPED_STATES.union("D") & set(states.values())) or cgroup.is_frozen(patient.pid)
 
 
 def _is_busy_in_one_place(first: Dumped, second: Dumped) -> bool:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 MARK = "[redacted]"
-VERSION = 2
+VERSION = 3
 _NAME_WORDS = frozenset(
     {
         "password", "passwords", "passwd", "passphrase", "passcode", "pwd", "pass", "secret",
@@ -22,6 +22,7 @@ _NAME_WORDS = frozenset(
         "creds", "cookie", "cookies", "bearer", "jwt", "dsn", "conninfo", "apikey", "sessionid",
         "signature", "otp", "pin", "cvv", "cvc", "ssn", "iban", "passin", "passout", "pgpassword",
         "authtoken", "accesstoken", "clientsecret", "privatekey", "requirepass", "masterauth",
+        "pw", "passwort", "kennwort",
     }
 )  # fmt: skip
 _NAME_PAIRS = frozenset(
@@ -32,6 +33,12 @@ _NAME_PAIRS = frozenset(
         ("connection", "string"), ("card", "number"), ("master", "key"), ("shared", "key"),
     }
 )  # fmt: skip
+# Words that end like `dbpass` and mean something else.
+_NO_PASS = frozenset({"bypass", "compass", "encompass", "surpass", "trespass", "overpass"})
+# Of a variable that is called a key, what says that it is none of those that open something.
+_OPEN_KEYS = frozenset(
+    {"public", "primary", "foreign", "cache", "partition", "routing", "sort", "dedup", "lock"}
+)
 _ENVIRONMENT_KEPT = re.compile(
     r"PATH|LANG|LC_[A-Z]+|TZ|TERM|SHELL|USER|LOGNAME|PWD|HOSTNAME|VIRTUAL_ENV|TMPDIR"
     r"|PYTHON(PATH|HOME|UNBUFFERED|HASHSEED|DEVMODE|FAULTHANDLER|OPTIMIZE|WARNINGS|UTF8|MALLOC"
@@ -45,18 +52,25 @@ _SHORT_OPTIONS = MappingProxyType(
         "mariadb": ("-p", False), "mariadb-dump": ("-p", False),
         "redis-cli": ("-a", True), "sshpass": ("-p", True), "curl": ("-u", True),
         "mongosh": ("-p", True), "mongodump": ("-p", True), "sqlcmd": ("-P", True),
+        "mongo": ("-p", True), "zip": ("-P", True), "unzip": ("-P", True), "7z": ("-p", False),
+        "mosquitto_pub": ("-P", True), "mosquitto_sub": ("-P", True),
         "ldapsearch": ("-w", True), "smbclient": ("-U", True), "wget": ("--http-passwd", True),
     }
 )  # fmt: skip
+# The long forms of curl's.
+_USER_OPTIONS = ("--user", "--proxy-user")
+# A program may be started by another: sudo, env, timeout 10.
+_MAX_BEFORE_PROGRAM = 6
 # These end longer names too (dbPassword, CLIENT_SECRET); no prefix is matched, that would be
 # quadratic on a long run of letters.
 _LONG = (
     r"passwords?|passwd|passphrases?|passcode|secrets?|tokens?|api[_-]?keys?"
     r"|(?:access|private|secret|session|account|signing|encryption|master)[_-]?key"
     r"|session[_-]?id|authorization|credentials?|cookies?|signature|conninfo|requirepass"
+    r"|[_-]pass|dbpass|userpass|(?-i:[A-Z]PASS)|[_-]pw|passwort|kennwort|(?-i:_KEY)"
 )
 # These are the end of many a harmless word.
-_SHORT = r"(?<![A-Za-z0-9])(?:auth|pwd|sig|dsn|jwt|otp|iban)"
+_SHORT = r"(?<![A-Za-z0-9])(?:auth|pwd|pw|sig|dsn|jwt|otp|iban)"
 # And these mean something else when a sentence goes on after a colon.
 _CURT = r"(?<![A-Za-z0-9])(?:pin|pass|cvv|cvc|ssn)"
 _QUOTE = r"\\{0,3}[\"']"
@@ -66,7 +80,8 @@ _PAIRED = rf"{_QUOTE}\s{{0,9}},\s{{0,9}}(?=[bBrRuUfF]{{0,2}}{_QUOTE})"
 _VALUE = (
     r"(?!\[redacted\])(?:"  # the mark itself is left alone: redacting twice changes nothing
     # A quote that a word follows opens another text: the value's own end was cut off.
-    r"[bBrRuUfF]{0,2}(?:\"(?:[^\"\\]|\\.)*\"(?!\w)|'(?:[^'\\]|\\.)*'(?!\w)|[\"'][^\n]*)"
+    r"[bBrRuUfF]{0,2}(?:\"{3}(?:(?!\"{3})[^\n])*\"{3}|'{3}(?:(?!'{3})[^\n])*'{3}"
+    r"|\"(?:[^\"\\]|\\.)*\"(?!\w)|'(?:[^'\\]|\\.)*'(?!\w)|[\"'][^\n]*)"
     r"|\\{1,3}\"(?:[^\"\\]|\\[^\"])*\\{1,3}\"|\\{1,3}'(?:[^'\\]|\\[^'])*\\{1,3}'"
     r"|\{[^{}]*\}|\[[^\[\]]*\]|\([^()]*\)"
     r"|[^\s\"',;&)}\]]+(?:[,;&)}\]](?!\w{0,40}\s?[=:])[^\s\"',;&)}\]]+)*)"
@@ -79,7 +94,8 @@ _PEM = re.compile(
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 _PEM_LINE = re.compile(r"[A-Za-z0-9+/=]*")
 _USERINFO = re.compile(
-    r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)([^/\s:@\"']{0,200}):([^\s\"'?#]{1,500})@",
+    r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]{0,30}://)([^/\s:@\"']{0,200}):"
+    r"(?:[^\s\"'?#]{1,500}|[^\s\"'/]{1,200})@",
     re.IGNORECASE,
 )
 _USER_TOKEN = re.compile(r"(://)(?!\[redacted\])[^/\s:@\"'?#]{20,500}@")
@@ -99,8 +115,17 @@ _OPTION = re.compile(
     r"(?!-|\[redacted\])(\"[^\"]*\"|'[^']*'|[^\s\"']+)",
     re.IGNORECASE,
 )
-_SQL = re.compile(r"(\b(?:IDENTIFIED\s+BY|PASSWORD)\s+)('(?:[^']|'')*'?)", re.IGNORECASE)
+_SQL = re.compile(
+    r"(\b(?:IDENTIFIED\s{1,9}(?:WITH\s{1,9}\S{1,40}\s{1,9})?BY|PASSWO?R?D)\s{1,9}E?)"
+    r"('(?:[^']|'')*'?|\"[^\"]*\"?)",
+    re.IGNORECASE,
+)
 _MYSQL = re.compile(r"(\b(?:mysql|mariadb)[a-z-]{0,12}\s[^|;&\n]{0,300}?(?<=\s)-p)([^\s|;&-]\S*)")
+_PROGRAM = re.compile(
+    r"(\b(?:curl\s[^|;&\n]{0,300}?(?<=\s)(?:-u|--user|--proxy-user)"
+    r"|(?:redis|valkey)-cli\s[^|;&\n]{0,300}?(?<=\s)-a|sshpass\s[^|;&\n]{0,100}?(?<=\s)-p)"
+    r"[\s=]{0,4})(?!\[redacted\])(\"[^\"]*\"|'[^']*'|[^\s|;&\"']+)"
+)
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}(?:\.[A-Za-z0-9_-]*)?")
 _KNOWN_KEYS = re.compile(
     r"\b(?:(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}"
@@ -108,16 +133,21 @@ _KNOWN_KEYS = re.compile(
     r"|[rs]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9]{16,}|AIza[0-9A-Za-z_-]{35}"
     r"|glpat-[A-Za-z0-9_-]{16,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}"
     r"|hf_[A-Za-z0-9]{30,}|hvs\.[A-Za-z0-9_-]{20,}|dop_v1_[a-f0-9]{40,}|ya29\.[A-Za-z0-9_-]{20,}"
-    r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,})"
+    r"|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}|xapp-[A-Za-z0-9-]{10,}"
+    r"|shp(?:at|ca|pa|ss)_[A-Za-z0-9]{20,}|gls[ac]_[A-Za-z0-9_]{20,}|lin_api_[A-Za-z0-9]{20,}"
+    r"|ATATT3[A-Za-z0-9_=-]{20,}|AGE-SECRET-KEY-1[0-9A-Za-z]{20,}|PMAK-[A-Za-z0-9-]{20,}"
+    r"|sq0[a-z]{3}-[A-Za-z0-9_-]{20,}|dapi[a-f0-9]{32})"
 )
 _WEBHOOK = re.compile(r"(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)\S+")
+_TELEGRAM = re.compile(r"(?<!\d)(\d{8,10}:)AA[A-Za-z0-9_-]{30,}")
 _CARD = re.compile(r"(?<![\w.])[2-6]\d{3}(?:[ -]?\d){9,15}(?![\w.])")
 # One look that decides whether a string can match anything above: most cannot.
 _WORTH_A_LOOK = re.compile(
     r"pass|secret|token|key|auth|credential|cookie|sig|dsn|conninfo|session|jwt|otp|iban|pwd|pin"
     r"|cvv|cvc|ssn|identified|bearer|basic|digest|://|PRIVATE|eyJ|AKIA|ASIA|AROA|AIDA|gh[pousr]_"
     r"|github_|xox|sk[-_]|rk_|whsec|AIza|glpat|npm_|pypi-|hf_|hvs\.|dop_|ya29|SG\.|hooks"
-    r"|mysql|mariadb|webhooks|[2-6]\d{3}[ -]?\d",
+    r"|mysql|mariadb|webhooks|pw|kennwort|curl|-cli|xapp|shp[acs]|gls[ac]_|lin_|ATATT|PMAK|sq0|dapi"
+    r"|:AA|[2-6]\d{3}[ -]?\d",
     re.IGNORECASE,
 )
 
@@ -131,7 +161,7 @@ def text(value: str) -> str:
     value = _USER_TOKEN.sub(rf"\1{MARK}@", value)
     value = _HEADER.sub(rf"\1\2{MARK}", value)
     value = _BEARER.sub(rf"\1\2{MARK}", value)
-    for named in (_ASSIGNED, _OPTION, _SQL, _MYSQL, _WEBHOOK):
+    for named in (_ASSIGNED, _OPTION, _SQL, _MYSQL, _PROGRAM, _WEBHOOK, _TELEGRAM):
         value = named.sub(rf"\1{MARK}", value)
     value = _JWT.sub(MARK, value)
     value = _KNOWN_KEYS.sub(MARK, value)
@@ -142,6 +172,8 @@ def looks_secret(name: str) -> bool:
     """Return whether a key, option or variable of this name probably holds a secret."""
     words = name_words(name)
     if not _NAME_WORDS.isdisjoint(words):
+        return True
+    if any(word.endswith("pass") and word not in _NO_PASS for word in words):
         return True
     return any(pair in _NAME_PAIRS for pair in itertools.pairwise(words))
 
@@ -154,7 +186,11 @@ def is_secret_itself(name: str) -> bool:
     words = name_words(name)
     while words and (words[-1].isdigit() or words[-1] in ("value", "base", "raw")):
         words.pop()
-    return bool(words) and (words[-1] in _NAME_WORDS or tuple(words[-2:]) in _NAME_PAIRS)
+    if not words:
+        return False
+    if words[-1] == "key":  # a variable is hardly ever about one that everybody may know
+        return len(words) > 1 and words[-2] not in _OPEN_KEYS
+    return looks_secret(words[-1]) or tuple(words[-2:]) in _NAME_PAIRS
 
 
 def name_words(name: str) -> list[str]:
@@ -173,8 +209,9 @@ def tree(value: Any, clean: Callable[[str], str] = text) -> Any:
 
 def arguments(argv: Sequence[str]) -> list[str]:
     """Return a command line whose secret options, joined or separate, lost their values."""
-    program = argv[0].rpartition("/")[2] if argv else ""
-    short, is_apart = _SHORT_OPTIONS.get(program, ("", False))
+    names = (one.rpartition("/")[2] for one in argv[:_MAX_BEFORE_PROGRAM])
+    known = (_SHORT_OPTIONS[one] for one in names if one in _SHORT_OPTIONS)
+    short, is_apart = next(known, ("", False))
     kept: list[str] = []
     hide_next = False
     for argument in argv:
@@ -186,6 +223,7 @@ def arguments(argv: Sequence[str]) -> list[str]:
         else:
             kept.append(text(argument))
         is_secret = looks_secret(argument) or (is_apart and argument == short)
+        is_secret = is_secret or (short == "-u" and argument in _USER_OPTIONS)
         hide_next = is_option and "=" not in argument and is_secret
     return kept
 

@@ -60,6 +60,26 @@ def test_values_with_the_shape_of_a_secret_are_removed(given_text: str, expected
 
 
 @pytest.mark.parametrize(
+    ("given_text", "expected"),
+    [
+        ("FERNET_KEY=c4n4ry", "FERNET_KEY=[redacted]"),
+        ("db_pass: c4n4ry", "db_pass: [redacted]"),
+        ("DB_PW=c4n4ry", "DB_PW=[redacted]"),
+        ("password='''c4n4ry'''", "password=[redacted]"),
+        ('CREATE USER x IDENTIFIED BY "c4n4ry"', "CREATE USER x IDENTIFIED BY [redacted]"),
+        ("ALTER ROLE x PASSWORD E'c4n4ry'", "ALTER ROLE x PASSWORD E[redacted]"),
+        ("postgresql://u:a#c4n4ry@h/d", "postgresql://u:[redacted]@h/d"),
+        ("sh -c 'curl -s -u bob:c4n4ry http://h'", "sh -c 'curl -s -u [redacted] http://h'"),
+        ("redis-cli -h x -a c4n4ry ping", "redis-cli -h x -a [redacted] ping"),
+        ("glsa_c4n4ryc4n4ryc4n4ryc4n4ry", "[redacted]"),
+    ],
+)
+def test_secrets_in_the_words_of_shells_and_servers(given_text: str, expected: str) -> None:
+    assert redact.text(given_text) == expected
+    assert redact.text(expected) == expected
+
+
+@pytest.mark.parametrize(
     "harmless",
     [
         "task 3fa85f64 of author bob took 12 s",
@@ -141,6 +161,9 @@ def test_a_command_line_loses_the_values_of_secret_options() -> None:
         ("curl -u bob:c4n4ry http://host", "curl -u [redacted] http://host"),
         ("openssl -passin pass:c4n4ry", "openssl -passin [redacted]"),
         ("env PGPASSWORD=c4n4ry psql", "env PGPASSWORD=[redacted] psql"),
+        ("curl --user bob:c4n4ry http://host", "curl --user [redacted] http://host"),
+        ("sudo -u db mysql -pc4n4ry", "sudo -u db mysql -p[redacted]"),
+        ("app --dbpass c4n4ry --bypass proxy", "app --dbpass [redacted] --bypass proxy"),
         ("mkdir -p /srv/data", "mkdir -p /srv/data"),
         ("python -m app --workers 4", "python -m app --workers 4"),
     ],
@@ -153,6 +176,7 @@ def test_options_of_one_letter_that_are_secrets(given_line: str, expected: str) 
     ("name", "secret"),
     [
         ("API_TOKEN", True), ("SECRET_KEY_BASE", True), ("TOKEN_2", True), ("dbPassword", True),
+        ("STRIPE_KEY", True), ("DBPASS", True), ("PUBLIC_KEY", False), ("CACHE_KEY", False),
         ("COOKIE_DOMAIN", False), ("TOKEN_URL", False), ("PASSWORD_FILE", False), ("PATH", False),
     ],
 )  # fmt: skip

@@ -18,7 +18,8 @@ _ASKING = ("result", "exception")
 _ASKING_MANY = ("wait", "as_completed")
 _INNER_CALLS = 6
 _MAX_QUEUED, _MAX_CALLBACKS = 10_000, 20
-_CHECK_CANCEL = "_call_check_cancel"
+# What `run_coroutine_threadsafe` leaves at its future, and what it gives to the loop before.
+_CHECK_CANCEL, _BEGINNING = "_call_check_cancel", "callback"
 
 
 class Results:
@@ -102,7 +103,7 @@ class Results:
         return any(one in self._queued for one in asked)
 
     def _loop_behind(self, future: int) -> Thread | None:
-        """Return the thread whose event loop runs the task that completes a future."""
+        """Return the thread whose event loop completes a future, or is about to begin to."""
         objects = self._objects
         callbacks = objects.attribute(future, "_done_callbacks")
         for callback in objects.elements(callbacks, _MAX_CALLBACKS) if callbacks else []:
@@ -111,4 +112,19 @@ class Results:
                     if objects.is_a(one, "_asyncio.Task", "_asyncio.Future"):
                         loop = objects.memory.word(one + at.FUTURE_LOOP)
                         return self._interpreter.thread_of_loop(loop)
-        return None
+        found = (one for one in self._interpreter.threads if self._is_about_to(one, future))
+        return next(found, None)
+
+    def _is_about_to(self, thread: Thread, future: int) -> bool:
+        """Whether a thread's loop has not yet run what a coroutine of this future begins with."""
+        objects = self._objects
+        for frame in thread.calls:
+            if not frame.is_in("asyncio/base_events.py", "run_forever"):
+                continue
+            ready = objects.attribute(frame.local("self"), "_ready")
+            for handle in objects.elements(ready, _MAX_QUEUED):
+                callback = objects.attribute(handle, "_callback")
+                named = function_name(objects, callback) == _BEGINNING
+                if named and future in captured(objects, callback):
+                    return True
+        return False

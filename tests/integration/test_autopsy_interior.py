@@ -515,6 +515,28 @@ def test_circles_of_tasks(tasks: dict[str, Any]) -> None:
     assert sorted(circles, key=len) == [{"takes-1", "takes-2"}, {"ring-0", "ring-1", "ring-2"}]
 
 
+def test_a_thread_that_waits_for_a_loop_that_waits_for_it() -> None:
+    text = (
+        "import asyncio, threading, time\n"
+        "lock = threading.Lock()\n"
+        "async def other(): pass\n"
+        "def work(loop):\n"
+        "    with lock: asyncio.run_coroutine_threadsafe(other(), loop).result()\n"
+        "async def main():\n"
+        "    loop = asyncio.get_running_loop()\n"
+        "    loop.run_in_executor(None, work, loop); time.sleep(0.2)\n"
+        "    print('ready', flush=True)\n"
+        "    with lock: pass\n"
+        "asyncio.run(main())\n"
+    )
+    with running(*code(text)) as pid:
+        found = eventually_waiting(pid, 2)
+    names = {one["tid"]: one["name"] for one in found["threads"]}
+    assert [{names[tid] for tid in cycle} for cycle in found["cycles"]] == [
+        {"MainThread", "asyncio_0"}
+    ]
+
+
 def test_a_semaphore_that_tasks_want_deeper_than_it_lets_in() -> None:
     text = (
         "import asyncio\n"

@@ -4,7 +4,7 @@ AutopsyError                exit 1
 ├── NoSuchPatient           nothing runs under this pid
 ├── PatientReplaced         the pid now belongs to another process
 ├── AlreadyExamined         somebody examines this process right now
-├── RingUnreadable          a log ring is not one of ours
+├── RingUnreadable          a ring is not one of ours
 ├── BundleUnreadable        a bundle is missing, damaged or from a newer version
 ├── BundleNotWritten        the bundle could not be put in its place
 └── UsageError              a command line or its input is wrong (exit 2)
@@ -37,7 +37,7 @@ class AlreadyExamined(AutopsyError):
 
 
 class RingUnreadable(AutopsyError):
-    """The shared memory is not a log ring of this version."""
+    """The shared memory is not a ring of this version."""
 
 
 class BundleUnreadable(AutopsyError):

@@ -1,6 +1,7 @@
-"""Who else on this host has a pipe, a socket or a terminal open: one walk of /proc a capture.
+"""Who else on this host has a pipe, a socket or a terminal open, and what that process does.
 
-Secret: the order of the walk and its limit. Only links are read, nothing is opened or asked about.
+Secret: the one walk of /proc a capture, its order and its limit. Only links are read, nothing is
+opened or asked about.
 """
 
 from __future__ import annotations

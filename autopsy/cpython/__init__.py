@@ -2,6 +2,6 @@
 
 Secret: the layout of that one version. Invariants: nothing is installed in the patient, stopped or
 run there; every pointer is doubted, so that a process that runs while it is read gives less, never
-an exception or a loop. Told to the outside: `interpreter.open_interpreter` for names, locks and
-tasks, and `inventory.take` for the heap.
+an exception or a loop. Told to the outside: `interpreter.open_interpreter`, the `collect` of each
+section's module, and `inventory.main` for the heap.
 """

@@ -292,5 +292,6 @@ def _source_of(pid: int, file: str) -> list[str]:
     if not file.startswith("/") or not file.endswith(".py"):
         return []
     # Through the patient's root: in another container its path means another file here.
-    text = procfs.read_text(f"/proc/{pid}/root{os.path.normpath(file)}", _SOURCE_BYTES)
+    path = f"/proc/{pid}/root{os.path.normpath(file)}"
+    text = procfs.read_as_process(pid, path, _SOURCE_BYTES)
     return (text or "").splitlines()

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -626,7 +627,7 @@ def test_which_thread_is_which_when_py_spy_does_not_tell() -> None:
     for one in threads:
         one.start()
     met.wait()
-    named = [
+    named: list[Payload] = [
         {"os_thread_id": None, "thread_id": one.ident, "thread_name": one.name, "owns_gil": False,
          "active": True, "frames": []}
         for one in threads
@@ -642,3 +643,21 @@ def test_which_thread_is_which_when_py_spy_does_not_tell() -> None:
         (one.native_id, one.name) for one in threads
     ]
     assert unknown.reason == "py-spy did not tell which thread is which"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives up a user, as root")
+def test_a_file_that_a_process_may_not_read_is_not_read_for_it(tmp_path: Path) -> None:
+    hidden, shown, fifo = (tmp_path / name for name in ("hidden", "shown", "fifo"))
+    for file, mode in ((hidden, 0o600), (shown, 0o644)):
+        file.write_text("text")
+        file.chmod(mode)
+    os.mkfifo(fifo)
+    files = (hidden, shown, fifo)
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    with subprocess.Popen([*nobody, "sleep", "100"]) as process:
+        eventually(lambda: "65534" in (procfs.status(f"/proc/{process.pid}/status") or {})["Uid"])
+        found = [procfs.read_as_process(process.pid, str(one), 100) for one in files]
+        process.kill()
+    assert found == [None, "text", None]
+    own = [procfs.read_as_process(os.getpid(), str(one), 100) for one in files]
+    assert own == ["text", "text", None]

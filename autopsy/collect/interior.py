@@ -46,8 +46,12 @@ class Interior:
         return self._read(patient, motion.collect)
 
     def _read(self, patient: Patient, collect: Callable[[Interpreter], Payload]) -> Payload:
+        interpreter = self._interpreter(patient.pid)
         try:
-            return collect(self._interpreter(patient.pid))
+            try:
+                return collect(interpreter)
+            except Unreadable:
+                return collect(interpreter.again())  # it may have changed just then
         except Unreadable as exc:
             raise Skipped("it changed too quickly to be read") from exc
         except OutOfTime as exc:

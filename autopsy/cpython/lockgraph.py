@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from autopsy import clock
+from autopsy.cpython.circle import circles
 from autopsy.cpython.frame import Frame
 from autopsy.cpython.held import Held, bound_to, held
 from autopsy.cpython.interpreter import Interpreter, Thread
@@ -232,7 +233,7 @@ class Graph:
             if lock is not None and lock.holders and wait.thread.tid in stuck:
                 # All that are in are stuck: any of them leads on.
                 lock.holder, lock.where = lock.holders[0]
-        return circles({tid: targets[tid][0] for tid in targets if tid in stuck})
+        return circles({tid: targets[tid][:1] for tid in targets if tid in stuck})
 
     def _targets(self, wait: Wait) -> list[int]:
         """Return the threads of which one must act before this one goes on."""
@@ -298,19 +299,3 @@ def _purpose(calls: tuple[Frame, ...]) -> tuple[str, int]:
         elif not frame.is_in("threading.py", "wait_for", "_wait"):
             break
     return purpose, owner
-
-
-def circles(following: dict[int, int]) -> list[list[int]]:
-    """Return the circles of a graph in which everything has at most one successor."""
-    found: list[list[int]] = []
-    done: set[int] = set()
-    for start in following:
-        path: list[int] = []
-        one: int | None = start
-        while one is not None and one not in done:
-            done.add(one)
-            path.append(one)
-            one = following.get(one)
-        if one in path:
-            found.append(path[path.index(one) :])
-    return found

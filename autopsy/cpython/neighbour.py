@@ -14,6 +14,7 @@ from autopsy import clock
 from autopsy.collect import procfs
 from autopsy.cpython import layout as at
 from autopsy.cpython.census import find, with_subclasses
+from autopsy.cpython.circle import circles
 from autopsy.cpython.interpreter import Interpreter, Thread, open_interpreter
 from autopsy.cpython.lock import SEMLOCK, Lock
 from autopsy.cpython.lockgraph import Graph
@@ -124,20 +125,16 @@ class Neighbours:
 
     def cycles(self) -> list[list[Member]]:
         """Return circles of threads in different processes, each waiting for the next."""
-        found: list[list[Member]] = []
-        done: set[Member] = set()
-        for start in self._waits:
-            path: list[Member] = []
-            one: Member | None = start
-            while one is not None and one not in done:
-                done.add(one)
-                path.append(one)
-                holder = self._holders.get(self._waits[one]) if one in self._waits else None
-                one = (holder.pid, holder.thread.tid) if holder and holder.thread else None
-            circle = path[path.index(one) :] if one in path else []
-            if len({pid for pid, _ in circle}) > 1 and all(map(self._still_waits, circle)):
-                found.append(circle)
-        return found
+        following: dict[Member, list[Member]] = {}
+        for member, place in self._waits.items():
+            holder = self._holders.get(place)
+            if holder is not None and holder.thread is not None:
+                following[member] = [(holder.pid, holder.thread.tid)]
+        return [
+            circle
+            for circle in circles(following)
+            if len({pid for pid, _ in circle}) > 1 and all(map(self._still_waits, circle))
+        ]
 
     def _still_waits(self, member: Member) -> bool:
         """Whether it has slept until all were read: then there was a moment when all of it held."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from autopsy import clock
 from autopsy.cpython import layout as at
+from autopsy.cpython.circle import circles
 from autopsy.cpython.coroutine import Chain, follow
 from autopsy.cpython.held import captured, function_name, held
 from autopsy.cpython.interpreter import Interpreter
@@ -220,33 +221,3 @@ class Tasks:
             return self.memory.int32(future + at.FUTURE_STATE) != at.PENDING
         except Unreadable:
             return False
-
-
-def circles(following: dict[int, list[int]]) -> list[list[int]]:
-    """Return circles of which no two share a node."""
-    found: list[list[int]] = []
-    told: set[int] = set()
-    done: set[int] = set()
-    for start in following:
-        path: list[int] = []
-        place: dict[int, int] = {}
-        todo = [(start, iter(following.get(start, ())))] if start not in done else []
-        while todo:
-            node, after = todo[-1]
-            if node not in place:
-                place[node] = len(path)
-                path.append(node)
-            step = next(after, None)
-            if step is None:
-                todo.pop()
-                done.add(node)
-                path.pop()
-                del place[node]
-            elif step in place:
-                circle = path[place[step] :]
-                if told.isdisjoint(circle):
-                    told.update(circle)
-                    found.append(circle)
-            elif step not in done:
-                todo.append((step, iter(following.get(step, ()))))
-    return found

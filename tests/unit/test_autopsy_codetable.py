@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from autopsy.cpython import bytecode, codetable
-from autopsy.cpython.lockgraph import circles
-from autopsy.cpython.task import circles as many_circles
+from autopsy.cpython.circle import circles
 
 pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="compares with 3.11")
 
@@ -147,6 +146,6 @@ def test_an_awaited_acquire_has_not_yet_taken() -> None:
 
 
 def test_circles() -> None:
-    assert circles({1: 2, 2: 3, 3: 1, 4: 1, 5: 5, 6: 7}) == [[1, 2, 3], [5]]
-    assert many_circles({1: [9, 2], 2: [3], 3: [1], 4: [1, 3]}) == [[1, 2, 3]]
-    assert many_circles({1: [2, 3], 2: [], 3: []}) == []
+    assert circles({1: [2], 2: [3], 3: [1], 4: [1], 5: [5], 6: [7]}) == [[1, 2, 3], [5]]
+    assert circles({1: [9, 2], 2: [3], 3: [1], 4: [1, 3]}) == [[1, 2, 3]]
+    assert circles({1: [2, 3], 2: [], 3: []}) == []

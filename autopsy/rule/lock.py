@@ -76,7 +76,7 @@ def _dead_holders(case: Case, private: list[Thread]) -> Iterator[Diagnosis]:
             name = lock.get("name") or lock["id"]
             line = f"thread_locks: {one.called} waits for {name}, which no call of any thread holds"
             note = "thread_locks: whoever took it has returned without giving it back, or has ended"
-            yield hit(Code.DEADLOCK_IN_PROCESS, 0.84, line, note, f"stacks: {one.where}")
+            yield hit(Code.DEADLOCK_IN_PROCESS, 0.78, line, note, f"stacks: {one.where}")
         if lock.get("holder_alive") is False and lock.get("locked"):
             name = lock.get("name") or lock["id"]
             line = f"thread_locks: {one.called} waits for {name}, whose owner is no living thread"
@@ -153,7 +153,7 @@ def _shared(case: Case, waiting: list[Thread]) -> Iterator[Diagnosis]:
             yield hit(Code.NONE_IDLE, 0.5, seen, note, where)
             yield hit(Code.DEADLOCK_CROSS_PROCESS, 0.4, seen, note, where)
         else:
-            yield hit(Code.DEADLOCK_CROSS_PROCESS, 0.8, seen, _others_alive(case), where)
+            yield hit(Code.DEADLOCK_CROSS_PROCESS, 0.75, seen, _others_alive(case), where)
 
 
 def _across(case: Case, one: Thread) -> tuple[float, list[str]]:

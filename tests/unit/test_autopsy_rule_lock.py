@@ -263,7 +263,7 @@ ALL_SHARED = {"shared_mappings": [{"start": 0, "end": 0x2000}]}
 SHARED = {
     "a lock in shared memory": (
         seen(parked(), stacks=[TAKES], memory=ALL_SHARED),
-        [("deadlock.cross_process", 0.8)],
+        [("deadlock.cross_process", 0.75)],
     ),
     "a semaphore that the interpreter calls shared": (
         seen(
@@ -271,7 +271,7 @@ SHARED = {
             stacks=[TAKES],
             thread_locks=inside([lock(kind="SemLock", shared=True)], wait()),
         ),
-        [("deadlock.cross_process", 0.8)],
+        [("deadlock.cross_process", 0.75)],
     ),
     "the worker of an idle pool": (
         seen(parked(), stacks=[[frame("get", QUEUES)]], memory=ALL_SHARED),

@@ -211,6 +211,7 @@ def test_a_crowd_before_a_door_that_does_not_open(
     patient: subprocess.Popen[bytes], holder: subprocess.Popen[bytes]
 ) -> None:
     holder.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, holder.pid, os.WSTOPPED)  # until then it still answers
     said = set()
     for _ in range(12):
         with pytest.raises(AlreadyExamined) as refused, sole_examiner(visit_of(patient), nothing):

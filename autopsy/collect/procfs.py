@@ -182,6 +182,19 @@ def thread_ids(pid: int) -> list[int]:
         return []
 
 
+def inner_thread_ids(pid: int) -> dict[int, int]:
+    """Return the threads: the id each has in the pid namespace of the process → the one here."""
+    tids = thread_ids(pid)
+    if len((status(f"/proc/{pid}/status") or {}).get("NSpid", "").split()) < 2:
+        return {tid: tid for tid in tids}
+    found = {}
+    for tid in tids:
+        ids = (status(f"/proc/{pid}/task/{tid}/status") or {}).get("NSpid", "").split()
+        if ids:
+            found[int(ids[-1])] = tid
+    return found
+
+
 def command_line(pid: int) -> list[str]:
     """Return the arguments of a process; empty for a kernel thread or an unreaped process."""
     text = read_text(f"/proc/{pid}/cmdline", 1 << 14) or ""

@@ -17,7 +17,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,14 +186,16 @@ def parse(printed: bytes, pid: int = 0) -> Dumped:
     """
     try:
         entries = json.loads(printed)
+        outside = procfs.inner_thread_ids(pid)
         if any(entry["os_thread_id"] is None for entry in entries):
-            tids = _thread_ids(pid, [int(entry["thread_id"]) for entry in entries])
+            tids = _thread_ids(pid, [int(entry["thread_id"]) for entry in entries], outside)
             if tids is None:
                 return Dumped(reason="py-spy did not tell which thread is which")
-            entries = [
-                {**entry, "os_thread_id": tid} for entry, tid in zip(entries, tids, strict=True)
-            ]
-        threads = tuple(_thread(entry) for entry in entries)
+        else:
+            tids = [int(entry["os_thread_id"]) for entry in entries]
+        if outside.keys() >= set(tids):  # in a container a thread knows the id it has in there
+            tids = [outside[tid] for tid in tids]
+        threads = tuple(_thread(entry, tid) for entry, tid in zip(entries, tids, strict=True))
     except (ValueError, TypeError, KeyError, AttributeError):
         return Dumped(reason="py-spy printed something that is not a dump")
     if not threads:
@@ -201,28 +203,27 @@ def parse(printed: bytes, pid: int = 0) -> Dumped:
     return Dumped(threads)
 
 
-def _thread_ids(pid: int, handles: list[int]) -> list[int] | None:
+def _thread_ids(pid: int, handles: list[int], living: Collection[int]) -> list[int] | None:
     """Return the kernel's id of each thread by its handle of the C library.
 
     A handle is the address of what the library keeps about a thread, somewhere in it the id: where
     is no matter, since there is one place at which all have the ids of different living threads.
     """
-    living = set(procfs.thread_ids(pid))
     if len(handles) == len(living) == 1:
-        return [pid]
+        return list(living)
     kept = [procfs.read_memory(pid, handle, _HANDLE_BYTES) for handle in handles]
     words = [struct.unpack(f"<{_HANDLE_BYTES // 4}i", one) for one in kept if one]
     if len(words) < len(handles):
         return None
     for tids in zip(*words, strict=True):
-        if living.issuperset(tids) and len(set(tids)) == len(tids):
+        if set(living).issuperset(tids) and len(set(tids)) == len(tids):
             return list(tids)
     return None
 
 
-def _thread(entry: dict[str, Any]) -> Thread:
+def _thread(entry: dict[str, Any], tid: int) -> Thread:
     return Thread(
-        tid=int(entry["os_thread_id"]),
+        tid=tid,
         name=str(entry["thread_name"] or ""),
         owns_gil=bool(entry["owns_gil"]),
         active=bool(entry["active"]),

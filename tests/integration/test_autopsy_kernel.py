@@ -661,3 +661,17 @@ def test_a_file_that_a_process_may_not_read_is_not_read_for_it(tmp_path: Path) -
     assert found == [None, "text", None]
     own = [procfs.read_as_process(os.getpid(), str(one), 100) for one in files]
     assert own == ["text", "text", None]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes a pid namespace, as root")
+def test_threads_of_a_container_are_known_by_their_ids_out_here() -> None:
+    container = ("unshare", "--pid", "--fork", "--kill-child=KILL", "sleep", "100")
+    with subprocess.Popen(container) as process:
+        [inside] = eventually(lambda: list(procfs.child_ids(process.pid)))
+        eventually(lambda: procfs.command_line(inside) == ["sleep", "100"])
+        assert procfs.inner_thread_ids(inside) == {1: inside}
+        entry = {"os_thread_id": 1, "thread_name": "x", "owns_gil": False, "active": False,
+                 "frames": []}  # fmt: skip
+        [found] = pyspy.parse(json.dumps([entry]).encode(), inside).threads
+        process.kill()
+    assert (found.tid, found.name) == (inside, "x")

@@ -481,6 +481,7 @@ class TestRedis:
             "import redis, sys\none = redis.Redis.from_url(sys.argv[1])\n"
             "one.set('report-lock', 'worker 7'); one.set('LOCK:mail', 'x', px=100_000)\n"
             "one.hset('lock-table', 'a', 1); one.set('other', 'y')\n"
+            "one.set('clock:1', 'z'); one.set('BLOCKED', 'z')\n"
             "lock = one.lock('report-lock'); print('waits', flush=True); lock.acquire()\n"
         )
         process = patient(source, redis_server.url.replace("/0", "/5"))

@@ -24,6 +24,8 @@ _BLOCKED, _MULTI = "b", "x"
 # What a client sends that tries to take a lock.
 _TAKING = frozenset({"set", "setnx", "eval", "evalsha", "fcall", "get", "exists"})
 _KEYS_LOOKED_AT = 5000
+# Not what is called block, clock or unlocked: the value of such a key is nobody's business.
+_CALLED_LOCK = re.compile(r"(?<![bcn])lock", re.IGNORECASE)
 _MAX_LOCKS = 20
 _OWNER_CHARACTERS = 80
 
@@ -145,7 +147,8 @@ def _locks(asked: _Line, clients: Sequence[Payload]) -> list[Payload]:
             _, *keys = asked.say(
                 "SCAN", "0", "MATCH", "*[lL][oO][cC][kK]*", "COUNT", str(_KEYS_LOOKED_AT)
             ).split("\n")
-            found += [_lock(asked, key) for key in keys[:_MAX_LOCKS] if key]
+            named = [key for key in keys if _CALLED_LOCK.search(key)]
+            found += [_lock(asked, key) for key in named[:_MAX_LOCKS]]
         except NotAnswered:
             continue  # this account may list clients and nothing else
     return found[:_MAX_LOCKS]

@@ -30,9 +30,10 @@ _POLL_TURNS = 4
 
 
 def for_a_child(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
-    """It waits for a child process to end."""
+    """It waits for a child process to end; one that is on the CPU may well be at work."""
     lines = (*_stuck_writers(case), _children(case), f"stacks: {one.where}")
-    yield hit(Code.BLOCKED_CHILD_PROCESS, 0.9, seen, *lines)
+    works = any(child["state"] == "R" for child in case.children)
+    yield hit(Code.BLOCKED_CHILD_PROCESS, 0.78 if works else 0.9, seen, *lines)
 
 
 def for_a_file_lock(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:

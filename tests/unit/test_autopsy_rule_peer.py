@@ -58,6 +58,10 @@ CHILDREN = {"children": [child()]}
 TABLE = {
     # system calls that say it all
     "a child's end": (calls("waitid"), [("blocked.child_process", 0.9)]),
+    "the end of a child that is on the CPU": (
+        calls("waitid", children={"children": [child(state="R")]}),
+        [("blocked.child_process", 0.78)],
+    ),
     "a lock on a file": (calls("flock"), [("blocked.file_lock", 0.9)]),
     "a part of a file": (calls("fcntl"), [("blocked.file_lock", 0.9)]),
     "the other end of a FIFO": (calls("openat", wchan="wait_for_partner"), [("blocked.ipc", 0.85)]),

@@ -63,7 +63,6 @@ class Motion:
     """
 
     looks: int = 0
-    instructions: int = 0
     most: int = 0
     lines: int = 0
     functions: int = 0
@@ -307,7 +306,6 @@ class Case:
         return {
             one["tid"]: Motion(
                 looks=one["looks"],
-                instructions=one["instructions"],
                 most=one["most"],
                 lines=len(one["places"]),
                 functions=len({(place["file"], place["function"]) for place in one["places"]}),

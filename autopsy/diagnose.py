@@ -19,8 +19,9 @@ from autopsy.section import Payload
 _FOREIGN_LIMIT = 0.5
 
 # A cause this sure explains what it looks like; a symptom is worth no more than this.
-_SURE, _SYMPTOM_LIMIT = 0.85, 0.3
+_SURE, _SYMPTOM_LIMIT = 0.75, 0.3
 _IN_A_SERVER = (Code.BLOCKED_EXTERNAL, Code.BLOCKED_POLLING, Code.NONE_IDLE)
+_WHILE_IT_GROWS = (Code.BUSY_PYTHON, Code.BUSY_NATIVE_GIL, Code.NONE_PROGRESSING, Code.NONE_IDLE)
 _LOOKS_LIKE: Mapping[str, tuple[Code, ...]] = MappingProxyType(
     {
         Code.BLOCKED_DB_LOCK: _IN_A_SERVER,
@@ -30,6 +31,8 @@ _LOOKS_LIKE: Mapping[str, tuple[Code, ...]] = MappingProxyType(
         Code.BLOCKED_DISTRIBUTED_LOCK: _IN_A_SERVER,
         Code.LEAK_DB_CONNECTIONS: _IN_A_SERVER,
         Code.LEAK_THREADS: (Code.WAIT_NO_WAKER, Code.BLOCKED_SLEEP, Code.BLOCKED_EXTERNAL),
+        Code.LEAK_MEMORY_PYTHON: _WHILE_IT_GROWS,
+        Code.LEAK_MEMORY_NATIVE: _WHILE_IT_GROWS,
         Code.LEAK_TASKS: (Code.ASYNCIO_PENDING_FOREVER,),
         Code.ASYNCIO_DEADLOCK: (Code.ASYNCIO_PENDING_FOREVER,),
         Code.BLOCKED_FILE_LOCK: (Code.BLOCKED_POLLING,),

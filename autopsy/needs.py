@@ -20,7 +20,7 @@ _LOCK_WORDS = ("with ", "acquire(", "async with ")
 _QUEUE_WORDS = (".get(", ".wait(", ".join(", ".result(")
 _POOLS = ("concurrent/futures/", "multiprocessing/pool.py")
 # The same function may have taken the lock of another object, or given it back.
-_IS_PAST, _PERHAPS = 0.7, 0.55
+_IS_PAST = 0.7
 _ENTERING = ("acquire", "__enter__")
 
 

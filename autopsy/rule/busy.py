@@ -75,14 +75,16 @@ def _by_motion(case: Case, one: Thread, seen: str, where: str) -> Iterator[Diagn
         # Many places of its own may well be work that gets on.
         sure = 0.85 if one.motion.functions <= _FEW else 0.7
         slept = one.switches > 1 and one.cpu_ratio < _TOTAL_HOT
-        kept_off = case.throttled > 0
-        yield hit(Code.BUSY_PYTHON, 0.6 if slept or kept_off else sure, seen, motion, where)
+        kept_off = case.throttled > 0 or one.cpu_ratio < _SHARE_HOT
+        yield hit(Code.BUSY_PYTHON, 0.55 if slept or kept_off else sure, seen, motion, where)
     elif one.motion.steady < _ALL_NATIVE:
         native = Code.BUSY_NATIVE_GIL if any(one.owns_gil) else Code.BUSY_NATIVE
         yield hit(native, 0.5, seen, motion, gil, where)
         yield hit(Code.BUSY_PYTHON, 0.48, seen, motion, where)
     elif all(one.owns_gil):
-        yield hit(Code.BUSY_NATIVE_GIL, 0.9, seen, motion, gil, where)
+        # One that hardly ran was on one instruction because it hardly ran.
+        sure = 0.9 if one.cpu_ratio > _SHARE_HOT else 0.6
+        yield hit(Code.BUSY_NATIVE_GIL, sure, seen, motion, gil, where)
     elif any(one.owns_gil):
         yield hit(Code.BUSY_NATIVE, 0.55, seen, motion, gil, where)
         yield hit(Code.BUSY_NATIVE_GIL, 0.5, seen, motion, gil, where)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from autopsy import needs
-from autopsy.case import Case, Thread
+from autopsy.case import Case, Frame, Thread
 from autopsy.cause import Code, Diagnosis, hit
 from autopsy.rule.rest import just_heard
 from autopsy.section import Payload
@@ -191,11 +191,11 @@ def _for_an_item(one: Thread, told: list[str], where: str) -> Iterator[Diagnosis
     yield hit(Code.BLOCKED_EXTERNAL, 0.5 if gives_up else 0.78, *told, where)
 
 
-def _takes_a_lock(frames: tuple[object, ...]) -> bool:
+def _takes_a_lock(frames: tuple[Frame, ...]) -> bool:
     return any(
-        getattr(frame, "function", "") in ("acquire", "__enter__", "do_acquire")
-        and str(getattr(frame, "file", "")).endswith(("/lock.py", "/locks.py"))
-        and any(name in str(getattr(frame, "file", "")) for name in _REDIS)
+        frame.function in ("acquire", "__enter__", "do_acquire")
+        and frame.file.endswith(("/lock.py", "/locks.py"))
+        and any(name in frame.file for name in _REDIS)
         for frame in frames
     )
 

@@ -41,10 +41,13 @@ def for_a_file_lock(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
     yield hit(Code.BLOCKED_FILE_LOCK, 0.9, seen, _holders(case), f"stacks: {one.where}")
 
 
-def for_a_partner(_: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
+def for_a_partner(case: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
     """It opens something that somebody else must open too: a FIFO."""
     fifo = "fifo" in one.wchan or "partner" in one.wchan
-    yield hit(Code.BLOCKED_IPC, 0.85 if fifo else 0.4, seen, f"stacks: {one.where}")
+    looks = case.listed("process", "threads")
+    opened = next((str(look.get("opens") or "") for look in looks if look["tid"] == one.tid), "")
+    named = (f"process: it opens {opened}",) if opened else ()
+    yield hit(Code.BLOCKED_IPC, 0.85 if fifo else 0.4, seen, *named, f"stacks: {one.where}")
 
 
 def for_a_connection(_: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
@@ -212,7 +215,7 @@ def _poll_of_sockets(
     case: Case, one: Thread, seen: str, sockets: list[Payload]
 ) -> Iterator[Diagnosis]:
     where, first = f"stacks: {one.where}", _socket(case, sockets[0]["fd"])
-    if any(entry["state"] in ("LISTEN", "LISTENING") for entry in sockets):
+    if any(entry["state"] == "LISTEN" for entry in sockets):
         yield hit(Code.NONE_IDLE, 0.55, seen, "sockets: waits for a connection", where)
     elif just_heard(case, one):
         yield from _data_flows(one, seen, first)
@@ -245,6 +248,11 @@ def _socket(case: Case, fd: int) -> str:
     text = f"sockets: descriptor {fd} is {entry['kind']} {entry['state']}"
     if entry.get("peer"):
         text += f", peer {entry['peer']}, {entry.get('send_queue_bytes', 0)} bytes not taken by it"
+    process = entry.get("peer_process") or {}
+    if process.get("pid"):
+        text += f", which is process {process['pid']} ({process.get('name', '')})"
+    if entry.get("silent_ms") is not None:
+        text += f", silent for {entry['silent_ms'] / 1000:.1f} s"
     return text
 
 

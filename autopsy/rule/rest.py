@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from autopsy import needs
 from autopsy.case import Case, Thread
+from autopsy.section import Payload
 
 POLL_CALLS = frozenset({"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait"})
 SLEEP_CALLS = frozenset({"clock_nanosleep", "nanosleep"})
@@ -49,7 +50,7 @@ def just_heard(case: Case, one: Thread) -> bool:
     )
 
 
-def is_served_here(case: Case, socket: dict[str, object]) -> bool:
+def is_served_here(case: Case, socket: Payload) -> bool:
     """Return whether a connection was accepted here: its own port is one this process listens on.
 
     A server's thread that waits for its client's next request is at rest.
@@ -58,7 +59,7 @@ def is_served_here(case: Case, socket: dict[str, object]) -> bool:
     return any(
         str(other.get("local", "")).rpartition(":")[2] == port
         for other in case.sockets.values()
-        if other.get("state") in ("LISTEN", "LISTENING") and port
+        if other.get("state") == "LISTEN" and port
     )
 
 
@@ -67,10 +68,7 @@ def _has_peer(case: Case, one: Thread) -> bool:
     found = [case.sockets[fd] for fd in one.waits_on if fd in case.sockets]
     return any(
         str(entry.get("kind", "")).startswith("udp")
-        or (
-            entry.get("state") not in ("LISTEN", "LISTENING", "")
-            and not is_served_here(case, entry)
-        )
+        or (entry.get("state") not in ("LISTEN", "") and not is_served_here(case, entry))
         for entry in found
     )
 

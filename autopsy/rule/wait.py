@@ -14,10 +14,10 @@ from autopsy.cause import Code, Diagnosis, hit
 from autopsy.rule import asleep, peer
 from autopsy.rule.rest import ACCEPT_CALLS, POLL_CALLS, SIGNAL_CALLS, SLEEP_CALLS, may_work
 
-Rule = Callable[[Case, Thread, str], Iterator[Diagnosis]]
+Reading = Callable[[Case, Thread, str], Iterator[Diagnosis]]
 
 # What a thread waits for when it is in one of these system calls.
-_MEANT_BY: tuple[tuple[frozenset[str], Rule], ...] = (
+_MEANT_BY: tuple[tuple[frozenset[str], Reading], ...] = (
     (frozenset({"wait4", "waitid"}), peer.for_a_child),
     (frozenset({"flock", "fcntl"}), peer.for_a_file_lock),
     (frozenset({"open", "openat"}), peer.for_a_partner),
@@ -122,6 +122,6 @@ def one_wait(case: Case, one: Thread) -> Iterator[Diagnosis]:
     """Yield what the system call that a thread is in says by itself."""
     seen = f"process: thread {one.tid} ({one.name}) state {one.state} in {one.syscall}"
     seen += f" (wchan {one.wchan})"
-    for calls, rule in _MEANT_BY:
+    for calls, read in _MEANT_BY:
         if one.syscall in calls:
-            yield from rule(case, one, seen)
+            yield from read(case, one, seen)

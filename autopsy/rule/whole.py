@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from autopsy.case import Case
 from autopsy.cause import Code, Diagnosis, hit
 
-# Waits for a file-system server: uninterruptible as soon as anybody touches them.
 # Shares of the time in which a thread stood in the queue for a CPU.
 _STARVED, _STARVING = 0.6, 0.85
 _THROTTLED = 0.5
+# Waits for a file-system server: uninterruptible as soon as anybody touches them.
 _FILE_SERVER_WAITS = ("request_wait_answer", "rpc_wait", "nfs_wait", "fuse_")
 
 
@@ -73,15 +73,15 @@ def starved(case: Case) -> Iterator[Diagnosis]:
     throttled = case.throttled
     if throttled > _THROTTLED and any(one.running for one in case.threads):
         line = f"host: its control group was out of CPU time in {throttled:.0%} of the periods"
-        yield hit(Code.STARVED_HOST, 0.75, line)
+        yield hit(Code.STARVED_HOST, 0.7, line)
     for one in case.threads:
-        waited = one.run_delay_ratio or 0.0
+        waited = min(one.run_delay_ratio or 0.0, 1.0)
         if waited > _STARVED and one.cpu_ratio < 1 - _STARVED:
             # Its own other threads may be what it waits for.
             own = sum(other.cpu_ratio for other in case.threads if other is not one)
             yield hit(
                 Code.STARVED_HOST,
-                0.75 if waited > _STARVING and own < 1 - _STARVING else 0.35,
+                0.5 if waited > _STARVING and own < 1 - _STARVING else 0.35,
                 f"process, movement: thread {one.tid} was ready to run and waited for a CPU for "
                 f"{waited:.0%} of the time",
                 f"stacks: {one.where}",

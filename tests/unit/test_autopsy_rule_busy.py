@@ -50,11 +50,11 @@ MOTION = {
     "steps of many functions": (moving(30, ALWAYS, functions=4), [("busy.python", 0.7)]),
     "steps between sleeps": (
         seen(RUNS, second=ran(12, 2), stacks=[SPIN], gil=ALWAYS, motion=motion(30)),
-        [("busy.python", 0.6)],
+        [("busy.python", 0.55)],
     ),
     "steps of one that is kept off the CPU": (
         throttled(0.1, moving(30, ALWAYS)),
-        [("busy.python", 0.6)],
+        [("busy.python", 0.55)],
     ),
     "on one instruction, which cannot be a call": (
         moving(100, ALWAYS, calls=False),
@@ -167,7 +167,7 @@ def queued(share: float, cpu: int = 0, others_cpu: int | None = None) -> dict[st
 
 
 STARVED = {
-    "nearly always": (queued(0.9), [("starved.host", 0.75), ("busy.python", 0.3)]),
+    "nearly always": (queued(0.9), [("starved.host", 0.5), ("busy.python", 0.3)]),
     "often": (queued(0.7), [("starved.host", 0.35), ("busy.python", 0.3)]),
     "half of the time": (queued(0.55, 4), [("busy.python", 0.3)]),
     "nearly always, behind its own threads": (
@@ -177,7 +177,7 @@ STARVED = {
     "often, and on the CPU for the rest": (queued(0.61, 12), [("busy.python", 0.3)]),
     "its limit is used up": (
         throttled(0.6, moving(30, ALWAYS)),
-        [("starved.host", 0.75), ("busy.python", 0.6)],
+        [("starved.host", 0.7), ("busy.python", 0.55)],
     ),
     "its limit was used up while it rests": (
         throttled(0.6, seen(thread(), stacks=[SPIN])),

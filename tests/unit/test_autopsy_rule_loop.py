@@ -60,6 +60,10 @@ NOBODY = task("0xa", CALLS, woken_by="nobody")
 TIMER = task("0xb", frame("sleep", f"{ASYNCIO}/tasks.py"), CALLS, woken_by="timer")
 TABLE = {
     "very many tasks of one kind": (crowd(5000, 4500), [("leak.tasks", 0.9)]),
+    "very many tasks that pause": (
+        {**(many := crowd(5000, 4500)), "asyncio": {**many["asyncio"], "tasks": [TIMER]}},
+        [("leak.tasks", 0.55)],
+    ),
     "many tasks of one kind": (crowd(1000, 800), [("leak.tasks", 0.78)]),
     "many tasks of two kinds": (crowd(1000, 400, 400, 100), [("leak.tasks", 0.78)]),
     "many tasks of many kinds": (crowd(1000, 300, 300, 300), [("unknown", 0.0)]),

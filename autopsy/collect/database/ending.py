@@ -2,8 +2,9 @@
 
 A killed client does not stop what the server does for it: an UPDATE that waits for a row is carried
 out later. Secret: which sessions die with the process. Invariants: a session is ended only when
-every holder of its connection is to die, or when its name is that of this very attempt and it is at
-work; the process is stopped first, so that it neither sees its statement fail nor tries again.
+every holder of its connection is to die, or when it is at work under the name of this very attempt
+and nobody has its client's end any more (a pooler lends its connections on, names and all); the
+process is stopped first, so that it neither sees its statement fail nor tries again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -209,13 +211,32 @@ def _session(
             spared = f"its connection is open in process {named} as well, which lives on"
     elif not by_name:
         spared = "it is another's: the server is behind a pooler"
-    elif state in ("idle", None):
-        spared = "it has the name of the attempt, and nothing to do: a pooler may have lent it on"
+    elif state in ("idle", None) or not _client_is_gone(client):
+        spared = "it has the name of the attempt alone: a pooler may have lent it on to another"
     matched = ("socket",) * by_socket + ("application name",) * by_name
     return _Session(
         pid, began, postgresql.as_text(application), state or "",
         without_literals(postgresql.as_text(query)), matched, spared,
     )  # fmt: skip
+
+
+def _client_is_gone(client: str | None) -> bool:
+    """Whether a connection began on this host, and nobody has that end of it any more."""
+    host, _, port = (client or "").rpartition(":")
+    if not port.isdigit() or not _is_of_this_host(host):
+        return False
+    ends = {f"{host}:{port}", f"[{host}]:{port}"}
+    return ends.isdisjoint(connection.held_ends())
+
+
+def _is_of_this_host(host: str) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((host, 0))  # only an address of one's own can be bound
+        except OSError:
+            return False
+    return True
 
 
 def _line_of(pid: int, client: str | None, lines: Sequence[Line]) -> Line | None:

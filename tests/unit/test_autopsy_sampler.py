@@ -59,7 +59,9 @@ def functions(frames: list[dict[str, Any]]) -> list[str]:
 
 def _places(threads: list[threading.Thread]) -> list[tuple[str, int]]:
     """Where each of them is right now."""
+    gc.disable()  # a collection in the middle of this call can block the interpreter for good
     frames = sys._current_frames()
+    gc.enable()
     found = [frames[thread.ident] for thread in threads if thread.ident in frames]
     return [(frame.f_code.co_qualname, frame.f_lasti) for frame in found]
 

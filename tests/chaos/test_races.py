@@ -24,9 +24,9 @@ from supervisor.client import Handle
 
 RACERS, LENGTH_S = 24, 0.4
 #: A canceled one is killed after its grace and its evidence: it is told so much earlier.
-TOLD_LENGTH_S, GRACE_S = 0.8, 0.3
+TOLD_LENGTH_S, GRACE_S = 1.8, 0.3
 #: Strikes fall so long before the body returns.
-BEFORE_S = {"limit": (-0.03, 0.03), "cancel": (GRACE_S, GRACE_S + 0.4), "kill": (-0.03, 0.03)}
+BEFORE_S = {"limit": (-0.03, 0.03), "cancel": (GRACE_S, GRACE_S + 1.4), "kill": (-0.03, 0.03)}
 RETURNED: Ends = frozenset({("SUCCESS", "returned")})
 #: who interferes → the ends there may be
 ENDS: dict[str, Ends] = {

@@ -217,7 +217,7 @@ class Scene:
             self.node.start(wait=False)
         eventually(self.is_over, 30, "all tasks have ended")
         eventually(lambda: len(self.node.worker_pids()) == 4, 10, "all workers are there")
-        eventually(lambda: not self.node.extra_processes(), 5, "no other process is left")
+        eventually(lambda: not self.node.extra_processes(), 15, "no other process is left")
         assert self.node.stop() == 0, self.node.log_text()
 
     def is_over(self) -> bool:

@@ -48,9 +48,10 @@ def history_of(fd: int, begun_at: float = 0.0) -> History:
 
 
 def by_name(moment: Moment) -> dict[str, Stack]:
-    """Return the stacks of the threads that are not pytest's own."""
+    """Return the stacks of this test's threads; others of the process are not its business."""
     named = {thread[2]: stack for thread, stack in moment.stacks.items()}
-    return {name: stack for name, stack in named.items() if not name.startswith("pytest")}
+    own = ("MainThread", "waits-")
+    return {name: stack for name, stack in named.items() if name.startswith(own)}
 
 
 def functions(frames: list[dict[str, Any]]) -> list[str]:

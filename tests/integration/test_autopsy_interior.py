@@ -851,7 +851,8 @@ def test_reasons_for_reading_nothing() -> None:
 
 def other_pythons() -> list[str]:
     names = ("python3.9", "python3.10", "python3.12", "python3.13")
-    homes = [str(one) for one in Path("/root/.pyenv/versions").glob("3.*/bin")]
+    # Where several are installed side by side, they are beside the one that runs this.
+    homes = [str(one) for one in Path(sys.base_prefix).parent.glob("3.*/bin")]
     found = [shutil.which(name, path=":".join([os.defpath, *homes])) for name in names]
     return [one for one in found if one]
 

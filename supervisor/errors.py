@@ -99,6 +99,10 @@ class StoreUnavailable(DependencyAway):
     """The task store does not answer."""
 
 
+class StoreBusy(StoreUnavailable):
+    """Another transaction got in the way: nothing was written, the same can be tried again."""
+
+
 class QueueUnavailable(DependencyAway):
     """The doorbell does not answer."""
 

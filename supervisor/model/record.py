@@ -16,12 +16,29 @@ from supervisor.model.retry import RetryPolicy
 from supervisor.model.states import State
 
 
+#: A (queue, priority, type): what a claim and the doorbell sort waiting tasks by.
+Level = tuple[str, int, str]
+
+
+class Due(msgspec.Struct, frozen=True):
+    """A task that may be claimed from `at` on, as the doorbell is told. Units: `at` in seconds
+    since 1970."""
+
+    level: Level
+    task_id: str
+    at: float
+
+
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """The answer to a submit: `created` is False when the dedup key named an existing task."""
+    """The answer to a submit: `created` is False when the dedup key named an existing task.
+
+    `due` is what the doorbell may be told of a new one.
+    """
 
     task_id: str
     created: bool
+    due: Due | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

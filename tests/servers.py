@@ -1,8 +1,8 @@
-"""Real PostgreSQL and Redis servers of a test's own: a free port, a directory, gone at the end.
+"""Real servers of a test's own (PostgreSQL, PgBouncer, Redis): a free port, a directory, no trace.
 
-Secret kept here: how each is started in under a second and ended by its pid. No pytest in here:
-the corpus of stuck programs is scored with the same servers. A server dies with the process (and
-the thread) that started it.
+Secret kept here: how each is started in under a second, crashed, started again on what it had and
+ended by its pid. No pytest in here: the corpus of stuck programs is scored with the same servers.
+A server dies with the process (and the thread) that started it.
 """
 
 from __future__ import annotations
@@ -18,29 +18,39 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Self
 
 READY_S = 20.0
 #: The user that PostgreSQL runs as where we are root, which it refuses to run as.
 UNPRIVILEGED = ("postgres", "nobody")
-
-S = TypeVar("S", bound="Server")
 
 
 class ServerMissing(Exception):
     """The program is not installed, or did not start."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Server:
     """A server that runs: its process, port and directory (with its unix-domain socket)."""
 
-    process: subprocess.Popen[bytes]
+    command: Sequence[str]
     port: int
     directory: Path
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    def started(cls, command: Sequence[str], port: int, directory: Path) -> Self:
+        """Start it and wait until it answers. Raises ServerMissing, and removes the directory."""
+        made = cls(command, port, directory, _start(command, directory))
+        try:
+            made.wait_ready()
+        except ServerMissing:
+            made.stop()
+            raise
+        return made
 
     @property
     def pid(self) -> int:
@@ -52,8 +62,21 @@ class Server:
         """Return what it has written so far."""
         return (self.directory / "log").read_text(errors="replace")
 
-    def stop(self) -> None:
-        """End it at once and remove its directory."""
+    @property
+    def is_ready(self) -> bool:
+        """Say whether it lets people in."""
+        raise NotImplementedError
+
+    def wait_ready(self) -> None:
+        """Raises ServerMissing when it does not let people in within a while."""
+        deadline = time.monotonic() + READY_S
+        while not self.is_ready:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise ServerMissing(f"the server did not start: {self.log[-2000:]}")
+            time.sleep(0.01)
+
+    def crash(self) -> None:
+        """End it at once, as it is; its directory stays."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGQUIT)
         try:
@@ -61,10 +84,18 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+    def start_again(self) -> None:
+        """Start it after a crash, on the same port and what it left in its directory."""
+        self.process = _start(self.command, self.directory)
+        self.wait_ready()
+
+    def stop(self) -> None:
+        """End it at once and remove its directory."""
+        self.crash()
         shutil.rmtree(self.directory)
 
 
-@dataclass(frozen=True, slots=True)
 class PostgreSQL(Server):
     """A PostgreSQL that trusts everybody; its superuser is `postgres`."""
 
@@ -83,8 +114,14 @@ class PostgreSQL(Server):
         """Return the URL of the superuser, over TCP."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
+    @property
+    def is_ready(self) -> bool:
+        """The eighth line of a file of its says so; one left by a crash names another process."""
+        file = self.directory / "data" / "postmaster.pid"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return len(lines) > 7 and int(lines[0]) == self.pid and lines[7].strip() == "ready"
 
-@dataclass(frozen=True, slots=True)
+
 class Redis(Server):
     """A Redis without a password that keeps nothing on disk."""
 
@@ -98,12 +135,41 @@ class Redis(Server):
         """Return the path of its unix-domain socket."""
         return str(self.directory / "redis.sock")
 
+    @property
+    def is_ready(self) -> bool:
+        """It answers a PING, be it with an error."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as line:
+                line.sendall(b"PING\r\n")
+                return line.recv(1) in (b"+", b"-")
+        except OSError:
+            return False
 
-def start_postgresql(*options: str, password: str = "", local: str = "trust") -> PostgreSQL:
+
+class PgBouncer(Server):
+    """A pooler in front of a PostgreSQL: a server connection is lent for one transaction."""
+
+    def url(self, database: str) -> str:
+        """Return the URL of a database of its PostgreSQL, through it."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    @property
+    def is_ready(self) -> bool:
+        """It accepts connections."""
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+
+def start_postgresql(
+    *options: str, password: str = "", local: str = "trust", address: str = "", network: str = ""
+) -> PostgreSQL:
     """Start a PostgreSQL; `options` are `name=value` of postgresql.conf.
 
-    With a password, the superuser needs it over TCP; `local` is how the unix-domain socket lets in.
-    Raises ServerMissing.
+    With a password, the superuser needs it over TCP; `local` is how the unix-domain socket lets in;
+    it also listens on `address` and trusts everybody of `network` there. Raises ServerMissing.
     """
     program = _postgresql_program("postgres")
     directory = Path(tempfile.mkdtemp(prefix="pg-"))
@@ -112,32 +178,66 @@ def start_postgresql(*options: str, password: str = "", local: str = "trust") ->
         os.chown(directory, user.pw_uid, user.pw_gid)
     data, port = directory / "data", _free_port()
     _initialize(directory, data, user, password, local)
+    if network:
+        with (data / "pg_hba.conf").open("a") as rules:
+            rules.write(f"host all all {network} trust\n")
     settings = [
-        "listen_addresses=127.0.0.1",
+        f"listen_addresses=127.0.0.1{address and ','}{address}",
         f"unix_socket_directories={directory}",
         *("fsync=off", "synchronous_commit=off", "full_page_writes=off"),
-        *("shared_buffers=16MB", "max_connections=50", "autovacuum=off"),
+        *("shared_buffers=16MB", "max_connections=150", "autovacuum=off"),
         *options,
     ]
     flags = [word for one in settings for word in ("-c", one)]
     command = [*_as_user(user), program, "-D", str(data), "-p", str(port), *flags]
-    made = PostgreSQL(_start(command, directory), port, directory)
-    return _when_ready(made, lambda: _has_started(data))
+    return PostgreSQL.started(command, port, directory)
 
 
-def start_redis(*options: str) -> Redis:
-    """Start a Redis; `options` are words of its command line. Raises ServerMissing."""
+def start_redis(*options: str, address: str = "") -> Redis:
+    """Start a Redis, also on `address`; `options` are words of its command line.
+
+    Raises ServerMissing.
+    """
     program = shutil.which("redis-server")
     if program is None:
         raise ServerMissing("redis-server is not installed")
     directory, port = Path(tempfile.mkdtemp(prefix="redis-")), _free_port()
+    bind = ["127.0.0.1", address] if address else ["127.0.0.1"]
+    open_to_all = ["--protected-mode", "no"] if address else []
     command = [
         *_as_user(None),
-        *(program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"),
-        *("--dir", str(directory), "--unixsocket", str(directory / "redis.sock"), *options),
+        *(program, "--port", str(port), "--bind", *bind, *open_to_all),
+        *("--save", "", "--appendonly", "no", "--dir", str(directory)),
+        *("--unixsocket", str(directory / "redis.sock"), *options),
     ]
-    made = Redis(_start(command, directory), port, directory)
-    return _when_ready(made, lambda: _answers_ping(made))
+    return Redis.started(command, port, directory)
+
+
+def start_pgbouncer(postgresql: PostgreSQL, **settings: object) -> PgBouncer:
+    """Start a PgBouncer in transaction mode in front of a PostgreSQL; `settings` are of its file.
+
+    Raises ServerMissing.
+    """
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        raise ServerMissing("pgbouncer is not installed")
+    directory, port = Path(tempfile.mkdtemp(prefix="pgbouncer-")), _free_port()
+    users = directory / "users"
+    users.write_text('"postgres" ""\n')
+    lines = {
+        "listen_addr": "127.0.0.1", "listen_port": port, "unix_socket_dir": "",
+        "auth_type": "trust", "auth_file": users, "admin_users": "postgres",
+        "pool_mode": "transaction", "default_pool_size": 10, "max_client_conn": 100, **settings,
+    }  # fmt: skip
+    file = directory / "pgbouncer.ini"
+    target = f"* = host=127.0.0.1 port={postgresql.port}"
+    body = "".join(f"{name} = {value}\n" for name, value in lines.items())
+    file.write_text(f"[databases]\n{target}\n[pgbouncer]\n{body}")
+    user = _unprivileged() if os.geteuid() == 0 else None  # it refuses to run as root, too
+    if user is not None:
+        for path in (directory, users, file):
+            os.chown(path, user.pw_uid, user.pw_gid)
+    return PgBouncer.started([*_as_user(user), program, str(file)], port, directory)
 
 
 @contextlib.contextmanager
@@ -214,38 +314,11 @@ def _as_user(user: pwd.struct_passwd | None) -> list[str]:
     return [*heedful, "setpriv", "--pdeathsig=QUIT", *change, *groups, "--"]
 
 
-def _start(command: list[str], directory: Path) -> subprocess.Popen[bytes]:
-    with (directory / "log").open("wb") as log:
+def _start(command: Sequence[str], directory: Path) -> subprocess.Popen[bytes]:
+    with (directory / "log").open("ab") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory
         )
-
-
-def _when_ready(made: S, is_ready: Callable[[], bool]) -> S:
-    deadline = time.monotonic() + READY_S
-    while not is_ready():
-        if made.process.poll() is not None or time.monotonic() > deadline:
-            log = made.log
-            made.stop()
-            raise ServerMissing(f"the server did not start: {log[-2000:]}")
-        time.sleep(0.01)
-    return made
-
-
-def _has_started(data: Path) -> bool:
-    """Say whether a PostgreSQL lets people in: its status is the eighth line of this file."""
-    file = data / "postmaster.pid"
-    lines = file.read_text().splitlines() if file.exists() else []
-    return len(lines) > 7 and lines[7].strip() == "ready"
-
-
-def _answers_ping(made: Redis) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", made.port), timeout=1) as line:
-            line.sendall(b"PING\r\n")
-            return line.recv(1) in (b"+", b"-")
-    except OSError:
-        return False
 
 
 def _free_port() -> int:

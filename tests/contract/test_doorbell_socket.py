@@ -1,4 +1,4 @@
-"""The doorbell: heard by the listener of the same store, harmless for everybody else."""
+"""The doorbell of a file: heard by the listener of the same store, harmless for everybody else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.errors import QueueUnavailable
-from supervisor.queue.doorbell import Bell, Listener
+from supervisor.queue.socket import SocketBell, SocketListener
 
 
 @pytest.fixture
@@ -40,84 +40,84 @@ URL = f"sqlite:////{'very/long/' * 40}tasks.db"
 
 
 def test_rings_wake_the_listener_and_are_taken_together() -> None:
-    with Listener(URL) as listener, Bell(URL) as bell:
-        assert listener.heard() == set()
+    with SocketListener(URL) as listener, SocketBell(URL) as bell:
+        assert listener.heard().kinds == set()
         bell.ring("due")
         bell.ring("cancel")
         bell.ring("due")
         assert select.select([listener], [], [], 5)[0] == [listener]
-        assert listener.heard() == {"due", "cancel"}
-        assert listener.heard() == set()
+        assert listener.heard().kinds == {"due", "cancel"}
+        assert listener.heard().kinds == set()
 
 
 def test_ringing_without_a_listener_or_past_its_buffer_is_no_error(runtime: Path) -> None:
-    with Bell(URL) as bell:
+    with SocketBell(URL) as bell:
         bell.ring("due")
-        with Listener(URL) as listener:
+        with SocketListener(URL) as listener:
             for _ in range(500):
                 bell.ring("due")
-            assert listener.heard() == {"due"}
+            assert listener.heard().kinds == {"due"}
         bell.ring("due")
         (runtime / "left").touch()
     assert [path.name for path in runtime.iterdir()] == ["left"]
 
 
 def test_another_store_hears_nothing() -> None:
-    with Listener(URL) as listener, Bell("sqlite:////another.db") as bell:
+    with SocketListener(URL) as listener, SocketBell("sqlite:////another.db") as bell:
         bell.ring("due")
-        assert listener.heard() == set()
+        assert listener.heard().kinds == set()
 
 
 def test_two_names_of_one_file_are_one_bell(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     with (
-        Listener(f"sqlite:///{tmp_path}/real/tasks.db") as listener,
-        Bell(f"sqlite:///{tmp_path}/link/tasks.db") as bell,
+        SocketListener(f"sqlite:///{tmp_path}/real/tasks.db") as listener,
+        SocketBell(f"sqlite:///{tmp_path}/link/tasks.db") as bell,
     ):
         bell.ring("due")
-        assert listener.heard() == {"due"}
+        assert listener.heard().kinds == {"due"}
 
 
 def test_a_killed_nodes_address_is_taken_over(runtime: Path) -> None:
-    left = Listener(URL)
+    left = SocketListener(URL)
     left._socket.close()  # as a kill would leave it
-    with Listener(URL) as listener, Bell(URL) as bell:
+    with SocketListener(URL) as listener, SocketBell(URL) as bell:
         left.close()  # must not take away the address of its successor
         bell.ring("due")
-        assert listener.heard() == {"due"}
+        assert listener.heard().kinds == {"due"}
     assert list(runtime.iterdir()) == []
 
 
 def test_a_bell_without_the_runtime_variable_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
-    with Listener(URL) as listener:
+    with SocketListener(URL) as listener:
         monkeypatch.setenv("XDG_RUNTIME_DIR", "/nonexistent")
-        with Bell(URL) as bell:
+        with SocketBell(URL) as bell:
             bell.ring("cancel")
-        assert listener.heard() == {"cancel"}
+        assert listener.heard().kinds == {"cancel"}
 
 
 def test_the_own_directory_is_private(monkeypatch: pytest.MonkeyPatch, short: Path) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR")
-    with Listener(URL):
+    with SocketListener(URL):
         place = short / f"task-supervisor-{os.getuid()}"
         assert stat.S_IMODE(place.stat().st_mode) == 0o700
     place.chmod(0o777)
-    with Listener(URL):
+    with SocketListener(URL):
         assert list(place.iterdir()) == []  # it listens at another place
-    monkeypatch.setattr("supervisor.queue.doorbell._places", lambda: [place])
+    monkeypatch.setattr("supervisor.queue.socket._places", lambda: [place])
     with pytest.raises(QueueUnavailable, match="only its user can write") as error:
-        Listener(URL)
+        SocketListener(URL)
     assert error.value.remedy
 
 
 def test_a_strange_datagram_is_not_a_ring(runtime: Path) -> None:
-    with Listener(URL) as listener, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+    with SocketListener(URL) as listener, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         (path,) = runtime.iterdir()
         other.sendto(b"\xff" * 100, str(path))
         other.sendto(b"", str(path))
-        assert listener.heard() == set()
+        assert listener.heard().kinds == set()
 
 
 def test_a_runtime_directory_with_too_long_a_name_is_passed_over(
@@ -126,7 +126,7 @@ def test_a_runtime_directory_with_too_long_a_name_is_passed_over(
     place = short / ("long" * 30)
     place.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
-    with Listener(URL) as listener, Bell(URL) as bell:
+    with SocketListener(URL) as listener, SocketBell(URL) as bell:
         bell.ring("due")
-        assert listener.heard() == {"due"}
+        assert listener.heard().kinds == {"due"}
     assert list(place.iterdir()) == []

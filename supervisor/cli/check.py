@@ -24,7 +24,13 @@ from supervisor.cli.group import EXIT_REFUSED, EXIT_USAGE
 from supervisor.cli.roll import roll_call
 from supervisor.cli.text import plain
 from supervisor.errors import ConfigError, StoreUnavailable, SupervisorError
-from supervisor.settings import Settings, node_grace, relation_problems, store_file
+from supervisor.settings import (
+    Settings,
+    node_grace,
+    relation_problems,
+    store_file,
+    without_password,
+)
 
 if TYPE_CHECKING:
     from supervisor.app import App
@@ -153,13 +159,13 @@ def _store(settings: Settings) -> Iterator[Finding]:
         with closing(open_store(settings.store, create=False)) as store:
             with store.writing(wait_s=WRITE_WAIT_S):
                 pass  # got the writers' turn and gave it back: nothing is written
-            running = roll_call(Reader(store)).running
+            name, running = store.name, roll_call(Reader(store)).running
     except StoreUnavailable as exc:
         yield Finding("store", FAIL, exc.message, exc.remedy, EXIT_AWAY)
     except SupervisorError as exc:
         yield Finding("store", FAIL, exc.message, exc.remedy, exc.exit_code)
     else:
-        yield Finding("store", OK, f"{settings.store} is reachable, writable and up to date")
+        yield Finding("store", OK, f"{name} is reachable, writable and up to date")
         for node in running:
             yield Finding(
                 "node", WARN, f"node {node.node_name} (pid {node.pid}) runs on this store",
@@ -248,9 +254,10 @@ def _same_store(app: App, settings: Settings) -> Iterator[Finding]:
     except ConfigError as exc:
         yield Finding("app", FAIL, exc.message, exc.remedy, EXIT_USAGE)
         return
-    if theirs != settings.store:
+    shown, ours = without_password(theirs), without_password(settings.store)
+    if shown != ours:
         yield Finding(
-            "app", WARN, f"the app submits to {theirs}, a node would run on {settings.store}",
+            "app", WARN, f"the app submits to {shown}, a node would run on {ours}",
             "Name one store for both: SUPERVISOR_STORE, or `store` in supervisor.toml.",
         )  # fmt: skip
 

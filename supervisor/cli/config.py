@@ -53,13 +53,11 @@ def config(call: Call) -> None:
 
 
 def _open_value(setting: Setting, settings: Settings) -> object:
-    value = getattr(settings, setting.name)
-    return str(value) if setting.kind.secret else value
+    return setting.kind.shown(getattr(settings, setting.name))
 
 
 def _shown(setting: Setting, settings: Settings) -> str:
-    value = getattr(settings, setting.name)
-    text = show(value, setting.kind.unit)
+    text = show(_open_value(setting, settings), setting.kind.unit)
     return text if text == "none" or setting.kind.unit != "s" else f"{text} s"
 
 

@@ -4,6 +4,7 @@ Precedence: flag > environment SUPERVISOR_<NAME> > TOML file > what `App(...)` s
 Everything above this layer takes a `Settings` value; nobody else reads the environment.
 """
 
+from supervisor.settings.address import NO_QUEUE, is_file, without_password
 from supervisor.settings.kind import Intensity, show
 from supervisor.settings.limits import NO_MEMORY_LIMIT, SCOPED, TaskLimits, TaskOptions
 from supervisor.settings.load import check_values, config_error, load_settings, toml_from
@@ -19,6 +20,7 @@ from supervisor.settings.table import (
 
 __all__ = [
     "NO_MEMORY_LIMIT",
+    "NO_QUEUE",
     "SCOPED",
     "GraceSum",
     "Intensity",
@@ -30,6 +32,7 @@ __all__ = [
     "config_error",
     "default_store",
     "fence_after",
+    "is_file",
     "load_settings",
     "node_grace",
     "relation_problems",
@@ -38,4 +41,5 @@ __all__ = [
     "store_file",
     "table",
     "toml_from",
+    "without_password",
 ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.model.spec import MAX_TIMEOUT_S, NO_SOFT_TIMEOUT
+from supervisor.settings import address
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}\Z")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|TiB)?\Z", re.IGNORECASE)
@@ -31,13 +32,17 @@ OR_NONE = ", or none"
 class Kind:
     """One kind of value. `parse` raises ValueError or TypeError for what it does not accept.
 
-    What is `secret` is used and never shown.
+    What holds passwords is shown as `veil` makes it: a bad value as well as a good one.
     """
 
     accepted: str
     unit: str
     parse: Callable[[object], object]
-    secret: bool = False
+    veil: Callable[[object], object] | None = None
+
+    def shown(self, value: object) -> object:
+        """Return a value as it may be shown."""
+        return value if self.veil is None else self.veil(value)
 
 
 class Secrets(tuple[str, ...]):
@@ -188,31 +193,43 @@ def path() -> Kind:
     def parse(value: object) -> str:
         if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
             raise ValueError
-        return _absolute(value)
+        return address.absolute(value)
 
     return _kind("a path", "", parse)
 
 
-def _absolute(file: str | Path) -> str:
-    try:
-        return str(Path(file).expanduser().absolute())
-    except RuntimeError as exc:  # a home directory that nobody has
-        raise ValueError from exc
-
-
-def sqlite_url() -> Kind:
-    """The address of the store; a relative file is made absolute so that all processes agree."""
+def store_url() -> Kind:
+    """The address of the store: a file, or a database on a server."""
 
     def parse(value: object) -> str:
-        prefix = "sqlite:///"
-        if not isinstance(value, str) or not value.startswith(prefix) or "\0" in value:
-            raise ValueError
-        file, mark, query = value[len(prefix) :].partition("?")
-        if not file or file.startswith((":memory:", "file:")):
-            raise ValueError  # every process would see its own, empty store
-        return prefix + _absolute(file) + mark + query
+        if not isinstance(value, str):
+            raise TypeError
+        return address.file_url(value) if address.is_file(value) else address.server_url(value)
 
-    return _kind("sqlite:/// and a file, such as sqlite:////var/lib/tasks/supervisor.db", "", parse)
+    text = (
+        "sqlite:/// and a file, such as sqlite:////var/lib/tasks/supervisor.db, or "
+        "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+    )
+    return Kind(text, "", parse, veil=_veiled_url)
+
+
+def queue_url() -> Kind:
+    """The address of the doorbell, or the word none."""
+
+    def parse(value: object) -> str:
+        if not isinstance(value, str):
+            raise TypeError
+        return address.NO_QUEUE if value.lower() in NONE_WORDS else address.queue_url(value)
+
+    text = (
+        "none, or a Redis: redis://:PASSWORD@HOST:PORT/NUMBER, rediss:// (with TLS), "
+        "or unix:// and a socket file"
+    )
+    return Kind(text, "", parse, veil=_veiled_url)
+
+
+def _veiled_url(value: object) -> object:
+    return address.without_password(value) if isinstance(value, str) else type(value).__name__
 
 
 def database_urls() -> Kind:
@@ -229,7 +246,11 @@ def database_urls() -> Kind:
         return Secrets(given)
 
     text = "postgresql:// or redis:// addresses separated by spaces (in TOML: a list)"
-    return Kind(text + OR_NONE, "", parse, secret=True)
+    return Kind(text + OR_NONE, "", parse, veil=_counted)
+
+
+def _counted(value: object) -> object:
+    return str(value) if isinstance(value, Secrets) else ""
 
 
 def switch() -> Kind:

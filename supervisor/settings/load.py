@@ -211,5 +211,6 @@ def _read_toml(toml_path: Path | None, reading: _Reading) -> Mapping[str, Any]:
 
 
 def _refusal(setting: Setting, raw: object, source: str) -> Problem:
-    given = "" if setting.kind.secret else shorten(raw)
+    veiled = setting.kind.shown(raw)
+    given = "" if veiled == "" and raw != "" else shorten(veiled)
     return Problem(setting.name, f"must be {setting.kind.accepted} ({source})", given)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from supervisor.settings import kind
+from supervisor.settings.address import FILE_PREFIX, NO_QUEUE, is_file
 from supervisor.settings.kind import Intensity, Kind, Secrets, show
 from supervisor.settings.limits import (
     SCOPED,
@@ -38,13 +39,12 @@ def state_dir() -> Path:
 
 def default_store() -> str:
     """Return the address of the store that is used when nobody names one: an absolute file."""
-    return f"sqlite:///{state_dir() / 'supervisor.db'}"
+    return f"{FILE_PREFIX}{state_dir() / 'supervisor.db'}"
 
 
 def store_file(url: str) -> Path | None:
     """Return the file of a SQLite address, None for any other."""
-    prefix, mark, rest = url.partition("sqlite:///")
-    return Path(rest.partition("?")[0]) if mark and not prefix else None
+    return Path(url.removeprefix(FILE_PREFIX).partition("?")[0]) if is_file(url) else None
 
 
 def _default_workers() -> int:
@@ -66,18 +66,21 @@ class Settings:
     # Where things are
     store: str = field(
         default_factory=default_store,
+        repr=False,  # it may hold a password
         metadata=_of(
-            kind.sqlite_url(),
-            "Address of the task store. Every process that submits, runs or looks at tasks must "
-            "name the same one.",
+            kind.store_url(),
+            "Address of the task store: a file for one node, or a PostgreSQL database for many. "
+            "Every process that submits, runs or looks at tasks must name the same one.",
             "supervisor.db in the user's state directory",
         ),
     )
     queue: str = field(
-        default="none",
+        default=NO_QUEUE,
+        repr=False,  # it may hold a password
         metadata=_of(
-            kind.choice("none"),
-            "The doorbell. none: a local wake socket rings, and the table is polled as fallback.",
+            kind.queue_url(),
+            "The doorbell. none: a local wake socket or the server's notifications ring; a Redis, "
+            "for a store on a server. The table is polled as fallback.",
         ),
     )
     node_name: str = field(
@@ -304,7 +307,9 @@ class Settings:
     autopsy_dir: str = field(
         default="",
         metadata=_of(
-            kind.path(), "Where autopsy bundles are kept.", "autopsies beside the store's file"
+            kind.path(),
+            "Where autopsy bundles are kept, on the host that took them.",
+            "autopsies beside the store's file, or in the user's state directory",
         ),
     )
     autopsy_keep_days: int = field(

@@ -29,10 +29,13 @@ from supervisor.settings import (
     store_file,
     table,
     toml_from,
+    without_password,
 )
 from supervisor.settings.table import MEMO_MAX
 
 STORE = "sqlite:////var/lib/tasks/a.db"
+SERVER = "postgresql+psycopg://"
+OPTIONS = "sslmode=require&connect_timeout=3&application_name=a&options=-c%20search_path%3Dt"
 
 
 def toml(tmp_path: Path, text: str) -> Path:
@@ -92,6 +95,13 @@ class TestTable:
 
     def test_autopsies_lie_beside_the_store(self) -> None:
         assert Settings(store=STORE).autopsy_dir == "/var/lib/tasks/autopsies"
+
+    def test_those_of_a_store_on_a_server_lie_in_the_users_state_directory(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_STATE_HOME", "/home/somebody/.state")
+        folder = "/home/somebody/.state/task-supervisor/autopsies"
+        assert Settings(store=f"{SERVER}h/d").autopsy_dir == folder
 
     def test_the_default_store_is_absolute_and_the_users_own(
         self, monkeypatch: pytest.MonkeyPatch
@@ -231,6 +241,23 @@ class TestKinds:
             ("metrics_listen", "none", None),
             ("node_name", "10.0.0.7", "10.0.0.7"),
             ("store", "sqlite:////a/b.db?mode=rw", "sqlite:////a/b.db?mode=rw"),
+            ("store", "postgres://h/d", f"{SERVER}h/d"),
+            ("store", "POSTGRESQL://u:p%40@h:5432/d", f"{SERVER}u:p%40@h:5432/d"),
+            ("store", f"{SERVER}u@[::1]:5432/d", f"{SERVER}u@[::1]:5432/d"),
+            ("store", f"postgresql://h/d?{OPTIONS}", f"{SERVER}h/d?{OPTIONS}"),
+            ("store", "postgresql:///d?host=/run/pg", f"{SERVER}/d?host=/run/pg"),
+            ("store", "postgresql:///?service=tasks", f"{SERVER}/?service=tasks"),
+            (
+                "store",
+                "postgresql:///d?host=a:1&host=b:2&target_session_attrs=read-write",
+                f"{SERVER}/d?host=a:1&host=b:2&target_session_attrs=read-write",
+            ),
+            ("queue", "none", "none"),
+            ("queue", "", "none"),
+            ("queue", "redis://h", "redis://h"),
+            ("queue", "REDIS://:p@h:6379/3", "redis://:p@h:6379/3"),
+            ("queue", "rediss://u:p@h/0?ssl_cert_reqs=none", "rediss://u:p@h/0?ssl_cert_reqs=none"),
+            ("queue", "unix:///run/redis.sock?db=1", "unix:///run/redis.sock?db=1"),
             ("autopsy_dir", "/a/b", "/a/b"),
         ],
     )
@@ -245,14 +272,21 @@ class TestKinds:
             ("workers", "0"), ("workers", "2.5"), ("workers", ""),
             ("memory_limit_bytes", "12"), ("memory_limit_bytes", "5 parsecs"),
             ("queues", ""), ("queues", "a,,b"), ("queues", "9a"), ("queues", [3]), ("queues", []),
-            ("spawn", "fork"), ("queue", "redis://localhost"), ("on_cpu_spin", "kill"),
+            ("spawn", "fork"), ("on_cpu_spin", "kill"),
             ("restart_intensity", "5"), ("restart_intensity", "0/60"),
             ("restart_intensity", "5/0"), ("restart_intensity", "5/x"),
             ("metrics_listen", "9464"), ("metrics_listen", ":9464"),
             ("metrics_listen", "h:99999"), ("metrics_listen", 9464),
             ("node_name", "a b"), ("node_name", ""),
             ("store", "supervisor.db"), ("store", "sqlite://"), ("store", "sqlite:///:memory:"),
-            ("store", "postgresql://x/y"), ("autopsy_dir", ""), ("autopsy_dir", 3),
+            ("store", 3), ("store", "mysql://h/d"), ("store", "postgresql+asyncpg://h/d"),
+            ("store", "postgresql+psycopg2://h/d"), ("store", "postgresql://h"),
+            ("store", "postgresql://h:0x1/d"), ("store", "postgresql://h:99999/d"),
+            ("store", "postgresql://h/d e"), ("store", "postgresql://a,b/d"),
+            ("store", "host=h dbname=d"), ("store", "postgresql://h/d\0"),
+            ("queue", "redis"), ("queue", "redis://h/x"), ("queue", "redis://h:99999"),
+            ("queue", "unix://a"), ("queue", "amqp://h"), ("queue", 3),
+            ("autopsy_dir", ""), ("autopsy_dir", 3),
         ],
     )  # fmt: skip
     def test_refused_with_name_source_and_accepted_values(self, name: str, given: object) -> None:
@@ -410,6 +444,50 @@ class TestSecrets:
             assert show(value) == str(value) == repr(value) == "2 given, not shown"
             assert "correct-horse" not in repr(settings)
         assert show(Settings(store=STORE).autopsy_databases) == "none"
+
+    @pytest.mark.parametrize(
+        ("address", "shown"),
+        [
+            ("sqlite:////a:b@c/d.db", "sqlite:////a:b@c/d.db"),
+            ("postgresql://boss@db:5432/app", "postgresql://boss@db:5432/app"),
+            ("postgresql://boss:pw@db/app", "postgresql://boss:***@db/app"),
+            ("postgresql://boss:p@/w?#w@db/app", "postgresql://boss:***@db/app"),
+            ("postgresql://db/app?user=u&password=pw", "postgresql://db/app?user=u&password=***"),
+            ("postgresql://db/app?sslpassword=pw&a=b", "postgresql://db/app?sslpassword=***&a=b"),
+            ("redis://:pw@h:6379/0", "redis://:***@h:6379/0"),
+            ("unix://u:pw@/run/r?db=0&password=pw", "unix://u:***@/run/r?db=0&password=***"),
+            ("boss:pw@db/app", "boss:***@db/app"),
+            ("host=db password='p w' user=u", "host=db password=*** user=u"),
+        ],
+    )
+    def test_no_address_shows_its_password(self, address: str, shown: str) -> None:
+        assert without_password(address) == shown
+
+    @given(st.text(st.characters(codec="ascii", exclude_characters="&=\0 \n"), min_size=5))
+    def test_whatever_the_password_is(self, rest: str) -> None:
+        secret = f"~{rest}~"
+        for shown in (
+            without_password(f"postgresql://boss:{secret}@db/app"),
+            without_password(f"redis://:{secret}@h:6379/0"),
+            without_password(f"postgresql://boss@db/app?password={secret}&sslmode=require"),
+        ):
+            assert secret not in shown
+
+    @pytest.mark.parametrize("name", ["store", "queue"])
+    def test_neither_a_good_nor_a_bad_address_of_ours_is_shown(self, name: str) -> None:
+        scheme = {"store": "postgresql", "queue": "redis"}[name]
+        good = load_settings({name: f"{scheme}://boss:correct-horse@db:1/0"}, {})
+        assert "correct-horse" in getattr(good, name)
+        assert "correct-horse" not in repr(good)
+        [setting] = [s for s in table() if s.name == name]
+        assert "correct-horse" not in str(setting.kind.shown(getattr(good, name)))
+        for bad in ("amqp://boss:correct-horse@db", ["boss:correct-horse@db"]):
+            [problem] = problems_of({name: bad}, {})
+            assert problem.startswith(f"{name}: must be ")
+            assert "correct-horse" not in problem
+        with pytest.raises(ConfigError) as caught:
+            check_values({name: "amqp://boss:correct-horse@db"}, "App(...)")
+        assert "correct-horse" not in str(caught.value)
 
     def test_a_bad_address_is_refused_without_showing_it(self) -> None:
         bad = self.URL.replace("postgresql", "mysql")

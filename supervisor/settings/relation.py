@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from supervisor.errors import Problem
+from supervisor.model import lease
 from supervisor.settings.limits import soft_below
 from supervisor.settings.table import Settings
 
 STOP_SLACK_S = 2.0  # reaping, the last commit and the exit of the node itself
-LEASE_SLACK_S = 5.0  # loop gap and scheduling delay between fencing and the last worker's death
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def node_grace(settings: Settings) -> GraceSum:
 
 def fence_after(settings: Settings) -> float:
     """Return the seconds after its last good renewal at which a node must stop its workers."""
-    return settings.lease - (settings.cancel_grace + settings.autopsy_budget + LEASE_SLACK_S)
+    return lease.plan(settings.lease, settings.cancel_grace, settings.autopsy_budget).fence_after_s
 
 
 def relation_problems(settings: Settings, orchestrator_grace: float | None = None) -> list[Problem]:
@@ -71,14 +71,14 @@ def relation_problems(settings: Settings, orchestrator_grace: float | None = Non
 
 
 def _lease_problems(settings: Settings) -> list[Problem]:
-    least = settings.cancel_grace + settings.autopsy_budget + LEASE_SLACK_S
-    if settings.lease > least:
+    needed = lease.needed_s(settings.lease, settings.cancel_grace, settings.autopsy_budget)
+    if settings.lease > needed:
         return []
     return [
         Problem(
             "lease",
-            f"must be above cancel_grace + autopsy_budget + {LEASE_SLACK_S:g} = {least:g} s, or "
-            "another node could start a task whose worker is still being stopped",
+            f"must be above cancel_grace + autopsy_budget + {lease.slack_s(settings.lease):g} = "
+            f"{needed:g} s, or a node that loses the store cannot end its attempts in order",
             f"{settings.lease:g}",
         )
     ]

@@ -8,7 +8,13 @@ from supervisor.settings.address import NO_QUEUE, is_file, without_password
 from supervisor.settings.kind import Intensity, show
 from supervisor.settings.limits import NO_MEMORY_LIMIT, SCOPED, TaskLimits, TaskOptions
 from supervisor.settings.load import check_values, config_error, load_settings, toml_from
-from supervisor.settings.relation import GraceSum, fence_after, node_grace, relation_problems
+from supervisor.settings.relation import (
+    GraceSum,
+    fence_after,
+    node_grace,
+    relation_problems,
+    relation_warnings,
+)
 from supervisor.settings.table import (
     Setting,
     Settings,
@@ -36,6 +42,7 @@ __all__ = [
     "load_settings",
     "node_grace",
     "relation_problems",
+    "relation_warnings",
     "show",
     "state_dir",
     "store_file",

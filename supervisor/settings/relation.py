@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from supervisor.errors import Problem
 from supervisor.model import lease
+from supervisor.settings.address import NO_QUEUE, is_file, without_password
 from supervisor.settings.limits import soft_below
 from supervisor.settings.table import Settings
 
@@ -56,7 +57,11 @@ def relation_problems(settings: Settings, orchestrator_grace: float | None = Non
 
     `orchestrator_grace` is what systemd, Docker or Kubernetes waits before it kills, in seconds.
     """
-    found = [*_lease_problems(settings), *_task_problems(settings)]
+    found = [
+        *_queue_problems(settings),
+        *_lease_problems(settings),
+        *_task_problems(settings),
+    ]
     grace = node_grace(settings)
     if orchestrator_grace is not None and orchestrator_grace <= grace.total:
         found.append(
@@ -70,9 +75,41 @@ def relation_problems(settings: Settings, orchestrator_grace: float | None = Non
     return found
 
 
+def relation_warnings(settings: Settings) -> list[Problem]:
+    """Return what is allowed and probably not meant."""
+    if is_file(settings.store):
+        return []
+    graces = settings.cancel_grace, settings.autopsy_budget
+    needed = lease.needed_s(settings.lease, *graces)
+    left = settings.lease - lease.plan(settings.lease, *graces).fence_after_s
+    if needed <= left or settings.lease <= needed:
+        return []
+    return [
+        Problem(
+            "lease",
+            f"leaves a node that loses the store {left:g} s to end its attempts in order, of the "
+            f"{needed:g} s that cancel_grace and autopsy_budget ask for: both are cut short",
+            f"{settings.lease:g}",
+        )
+    ]
+
+
+def _queue_problems(settings: Settings) -> list[Problem]:
+    if settings.queue == NO_QUEUE or not is_file(settings.store):
+        return []
+    return [
+        Problem(
+            "queue",
+            "a Redis rings for the nodes of many hosts, and a file is a store for one node, which "
+            "its wake socket serves: leave queue at none, or name a store on a PostgreSQL server",
+            without_password(settings.queue),
+        )
+    ]
+
+
 def _lease_problems(settings: Settings) -> list[Problem]:
     needed = lease.needed_s(settings.lease, settings.cancel_grace, settings.autopsy_budget)
-    if settings.lease > needed:
+    if settings.lease > needed or is_file(settings.store):  # nothing waits for a lease there
         return []
     return [
         Problem(

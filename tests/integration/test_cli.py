@@ -668,7 +668,7 @@ class TestCheck:
         assert desk.run("check", "--grace", "128").exit_code == 0
 
     def test_settings_that_disagree(self, desk: Desk) -> None:
-        result = self.check(desk, "--config", self.toml(desk, "lease = 20"))
+        result = self.check(desk, "--config", self.toml(desk, "retry_max = 5"))
         assert (result.exit_code, self.findings(result)["settings"]) == (2, "fail")
         result = self.check(desk, "--config", self.toml(desk, "lease = 'x'"))
         assert (result.exit_code, self.findings(result)["settings"]) == (2, "fail")
@@ -749,7 +749,7 @@ class TestCheck:
         )
 
     def test_every_finding_that_is_not_ok_has_a_remedy(self, desk: Desk) -> None:
-        for args in ((), ("--grace", "1"), ("--config", self.toml(desk, "lease = 20"))):
+        for args in ((), ("--grace", "1"), ("--config", self.toml(desk, "retry_max = 5"))):
             for finding in json.loads(self.check(desk, *args).stdout)["findings"]:
                 assert (finding["level"] == "ok") != bool(finding["remedy"]), finding
 

@@ -25,6 +25,7 @@ from supervisor.settings import (
     load_settings,
     node_grace,
     relation_problems,
+    relation_warnings,
     show,
     store_file,
     table,
@@ -421,9 +422,33 @@ class TestRelations:
         assert relation_problems(settings, 128) == []
 
     def test_workers_are_gone_before_the_lease_is(self) -> None:
-        assert fence_after(Settings(store=STORE)) == 65
-        assert relation_problems(Settings(store=STORE, lease=26.0)) == []
-        assert [p.path for p in relation_problems(Settings(store=STORE, lease=25.0))] == ["lease"]
+        server = f"{SERVER}h/d"
+        assert fence_after(Settings(store=server)) == 65
+        assert relation_problems(Settings(store=server, lease=26.0)) == []
+        assert [p.path for p in relation_problems(Settings(store=server, lease=25.0))] == ["lease"]
+        assert relation_problems(Settings(store=STORE, lease=25.0)) == []
+
+    def test_a_lease_that_cuts_grace_and_evidence_short_is_told(self) -> None:
+        assert relation_warnings(Settings(store=f"{SERVER}h/d")) == []
+        assert relation_warnings(Settings(store=f"{SERVER}h/d", lease=50.0)) == []
+        short = Settings(store=f"{SERVER}h/d", lease=40.0)
+        assert relation_problems(short) == []
+        [warning] = relation_warnings(short)
+        assert str(warning) == (
+            "lease: leaves a node that loses the store 20 s to end its attempts in order, of the "
+            "25 s that cancel_grace and autopsy_budget ask for: both are cut short (given: 40)"
+        )
+        assert relation_warnings(Settings(store=STORE, lease=40.0)) == []
+        refused = Settings(store=f"{SERVER}h/d", lease=20.0)
+        assert relation_warnings(refused) == []
+        assert [p.path for p in relation_problems(refused)] == ["lease"]
+
+    def test_a_redis_needs_a_store_for_many_nodes(self) -> None:
+        queue = "redis://:correct-horse@cache:6379/0"
+        [problem] = relation_problems(Settings(store=STORE, queue=queue))
+        assert (problem.path, problem.given) == ("queue", "redis://:***@cache:6379/0")
+        assert "leave queue at none, or name a store on a PostgreSQL server" in problem.why
+        assert relation_problems(Settings(store=f"{SERVER}h/d", queue=queue)) == []
 
     def test_other_pairs(self) -> None:
         crossed = Settings(store=STORE, soft_timeout=60.0, retry_base=20.0, retry_max=5.0)

@@ -12,6 +12,7 @@
     ├── DependencyAway         a dependency does not answer                        (exit 69)
     │   ├── StoreUnavailable
     │   └── QueueUnavailable
+    ├── ArchiveBroken          a cold file is not as it was written
     ├── BootFailed             the user's app could not be imported
     └── WireBroken             a message between node and worker is not what it should be
 
@@ -105,6 +106,10 @@ class StoreBusy(StoreUnavailable):
 
 class QueueUnavailable(DependencyAway):
     """The doorbell does not answer."""
+
+
+class ArchiveBroken(SupervisorError):
+    """A cold file of the archive is not as it was written."""
 
 
 class BootFailed(SupervisorError):

@@ -82,7 +82,7 @@ class Reader:
         with self._store.reading() as connection:
             full = _full_id(connection, task_id)
             row = None if full is None else _task_rows(connection, [full], tasks.c.params).first()
-            return None if row is None else _task_view(row)
+            return None if row is None else task_view(row)
 
     def tasks(self, wanted: TaskFilter | None = None) -> TaskPage:
         """Return one page of tasks, newest first."""
@@ -105,13 +105,13 @@ class Reader:
             sa.select(attempts).where(attempts.c.task_id == task_id).order_by(attempts.c.attempt)
         )
         with self._store.reading() as connection:
-            return [_attempt_view(row) for row in connection.execute(query)]
+            return [attempt_view(row) for row in connection.execute(query)]
 
     def history(self, task_id: str) -> list[HistoryLine]:
         """Return the audit trail of a task in order."""
         query = sa.select(audit_log).where(audit_log.c.task_id == task_id).order_by(audit_log.c.id)
         with self._store.reading() as connection:
-            return [_history_line(row) for row in connection.execute(query)]
+            return [history_line(row) for row in connection.execute(query)]
 
     def audit(self, *, before_id: int | None = None, limit: int = 100) -> list[HistoryLine]:
         """Return the newest audit rows of everything, newest first, continued by `before_id`."""
@@ -119,7 +119,7 @@ class Reader:
         if before_id is not None:
             query = query.where(audit_log.c.id < before_id)
         with self._store.reading() as connection:
-            return [_history_line(row) for row in connection.execute(query)]
+            return [history_line(row) for row in connection.execute(query)]
 
     def checkpoint(self, task_id: str) -> CheckpointView | None:
         """Return the last checkpoint of a task, of whichever attempt; None if there is none."""
@@ -298,12 +298,14 @@ def _task_line(row: Any) -> TaskLine:
     return TaskLine(**_line_fields(row))
 
 
-def _task_view(row: Any) -> TaskView:
+def task_view(row: Any) -> TaskView:
+    """Return a row of a task and its current attempt as people see it."""
     own = {name: getattr(row, name) for name in _VIEW_COLUMNS}
     return TaskView(**_line_fields(row), **own, params_json=row.params, result_json=row.result)
 
 
-def _attempt_view(row: Any) -> AttemptView:
+def attempt_view(row: Any) -> AttemptView:
+    """Return a row of `attempts` as people see it."""
     fields = dict(row._mapping)
     del fields["start_ticks"]
     fields["result_json"] = fields.pop("result")
@@ -313,7 +315,8 @@ def _attempt_view(row: Any) -> AttemptView:
     return AttemptView(**fields)
 
 
-def _history_line(row: Any) -> HistoryLine:
+def history_line(row: Any) -> HistoryLine:
+    """Return a row of `audit_log` as people see it."""
     return HistoryLine(
         audit_id=row.id,
         task_id=row.task_id,

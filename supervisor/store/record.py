@@ -62,3 +62,15 @@ class Orphan:
     claimed_at: datetime
     started_at: datetime | None
     timeout: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retired:
+    """An ended task as it was copied to a cold file; what came later does not count as copied."""
+
+    task_id: str
+    state: str
+    attempt: int
+    ended_at: datetime | None
+    audit_ids: tuple[int, ...]
+    autopsy_ids: tuple[str, ...]

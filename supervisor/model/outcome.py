@@ -152,6 +152,18 @@ def shut_down(*, forced: bool = False) -> Outcome:
     )
 
 
+def preempted(why: str, *, forced: bool = False) -> Outcome:
+    """The node was about to lose its lease and ended the attempt, to run again elsewhere."""
+    return Outcome(
+        state=State.FAILED,
+        reason=Reason.PREEMPTED,
+        error="the node could not renew its lease",
+        proof="exited" if forced else "reported",
+        effects_unknown=forced,
+        detail=why,
+    )
+
+
 def node_lost(proof: str, detail: str) -> Outcome:
     """The node that ran it is gone; `proof` says how that is known."""
     return Outcome(

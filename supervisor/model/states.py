@@ -106,7 +106,7 @@ REASON_MEANINGS: Mapping[Reason, str] = MappingProxyType(
         Reason.FORCED: "Somebody ended it with `supervisor fail`.",
         Reason.NEVER_STARTED: "It was taken back before its first line ran. No retry is used.",
         Reason.SHUTDOWN: "Its node was stopped. No retry is used.",
-        Reason.PREEMPTED: "It made room for another; this version never does that.",
+        Reason.PREEMPTED: "Its node could not renew its lease and ended it. No retry is used.",
         Reason.RETRY: "It waits to be run again after a failure, a crash or a time limit.",
         Reason.REQUEUED: "It waits to be run again after an end that was not its own.",
         Reason.RERUN: "Somebody ran it again with `supervisor rerun`.",

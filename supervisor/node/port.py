@@ -7,137 +7,77 @@ pair. Everything heard comes as a value from `events()`; nothing here blocks.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
-from supervisor.model.crash import ExitStatus, OomEvidence
 from supervisor.model.health import Host, Signs
 from supervisor.model.outcome import Settlement
 from supervisor.model.record import Claim, Ending, Mark, Owner, Started, Submitted
+from supervisor.node.event import (
+    AppBooted,
+    AppRefused,
+    BirthFailed,
+    Born,
+    Captured,
+    Exited,
+    Facts,
+    PoolEvent,
+    Said,
+    Signal,
+    ZygoteLost,
+)
 from supervisor.settings import Settings
 from supervisor.store.record import Orphan
 from supervisor.worker.vitals import Reading
-from supervisor.worker.wire import Assign, FromNode, FromWorker, TypeInfo
+from supervisor.worker.wire import Assign, FromNode
 
-
-@dataclass(frozen=True, slots=True)
-class AppBooted:
-    """The app of this generation is imported; workers can be born."""
-
-    generation: int
-    types: tuple[TypeInfo, ...]
-    obstacles: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AppRefused:
-    """The app of this generation could not be imported."""
-
-    generation: int
-    error: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ZygoteLost:
-    """The zygote died; the pool needs a new one before the next birth."""
-
-    how: str
-
-
-@dataclass(frozen=True, slots=True)
-class Born:
-    """A worker process exists."""
-
-    worker_id: str
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
-class BirthFailed:
-    """A worker process could not be made."""
-
-    worker_id: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A worker sent a message."""
-
-    worker_id: str
-    message: FromWorker
-
-
-@dataclass(frozen=True, slots=True)
-class Exited:
-    """A worker was reaped: how it ended, and its last vital signs.
-
-    `garbled` says why the node itself ended it, if it did so for what the worker sent; `oom` is
-    what the kernel counted, at a SIGKILL; `dump` what the interpreter wrote at a native crash.
-    """
-
-    worker_id: str
-    status: ExitStatus
-    last: Reading
-    max_rss_bytes: int
-    garbled: str = ""
-    oom: OomEvidence | None = None
-    dump: str = ""
-
-    @property
-    def how(self) -> str:
-        """The end in words."""
-        return f"{self.status}; {self.garbled}" if self.garbled else str(self.status)
-
-    @property
-    def clean(self) -> bool:
-        """Whether it left by itself and in order."""
-        return self.status.code == 0
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of a suspect beside its process: handed to the autopsy as JSON.
-
-    `values` always holds name, why, verdict and pid; task_id and attempt if one was running.
-    `lets_live`: it is examined on suspicion, and no kill waits for that.
-    """
-
-    values: dict[str, Any] = field(default_factory=dict)
-    lets_live: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Captured:
-    """An autopsy is over. `facts` were handed in; `sessions` of PostgreSQL were to end.
-
-    `status` is complete, partial, failed, or busy: not examined, since somebody else does it now.
-    """
-
-    worker_id: str
-    facts: Facts
-    path: str
-    status: str
-    diagnosis: list[dict[str, Any]]
-    ms: float
-    size_bytes: int
-    why: str = ""
-    sessions: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """A signal for the node: stop or reload."""
-
-    name: str
-
-
-PoolEvent = (
-    AppBooted | AppRefused | ZygoteLost | Born | BirthFailed | Said | Exited | Captured | Signal
-)
+__all__ = [
+    "AppBooted",
+    "AppRefused",
+    "AutopsyNote",
+    "Begin",
+    "BirthFailed",
+    "Born",
+    "Captured",
+    "ChildAnswer",
+    "ClaimFor",
+    "Claimed",
+    "ClockSet",
+    "CountsRead",
+    "EndingsWritten",
+    "Exited",
+    "Facts",
+    "Finish",
+    "LeaseLost",
+    "LeaseRenewed",
+    "MarksRead",
+    "Note",
+    "OrphansRead",
+    "OwnRead",
+    "Pool",
+    "PoolEvent",
+    "Publish",
+    "ReadCounts",
+    "ReadMarks",
+    "ReadOrphans",
+    "ReadOwn",
+    "Renew",
+    "Reply",
+    "Request",
+    "Revive",
+    "Said",
+    "SaveCheckpoint",
+    "Scribe",
+    "Signal",
+    "StoreAway",
+    "StoreBack",
+    "StoreGone",
+    "SubmitFor",
+    "TypesNote",
+    "WorkerNote",
+    "ZygoteLost",
+]
 
 
 class Pool(Protocol):
@@ -303,7 +243,8 @@ class ClaimFor:
     """Claim tasks for these free places, of these types, from these queues (None: all).
 
     `ahead` are places behind an attempt that still runs; only `ahead_types` may wait there, and
-    none of them overtakes a task of another type.
+    none of them overtakes a task of another type. `tips` are ids that the bell has named: they are
+    tried first, and with `scan` the table is looked through for the places that are left.
     """
 
     owners: Sequence[Owner]
@@ -311,6 +252,8 @@ class ClaimFor:
     queues: Sequence[str] | None
     ahead: Sequence[Owner] = ()
     ahead_types: Collection[str] = ()
+    tips: tuple[str, ...] = ()
+    scan: bool = True
 
     @property
     def places(self) -> tuple[Owner, ...]:
@@ -330,7 +273,22 @@ class ReadCounts:
 
 @dataclass(frozen=True, slots=True)
 class ReadOrphans:
-    """Read the RUNNING attempts of other (former) nodes."""
+    """Read the RUNNING attempts of other (former) nodes, if this node is the one to sweep."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOwn:
+    """Read which attempts are RUNNING on this node, as the store has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """Renew this node's lease; LeaseRenewed or LeaseLost follows if the store answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revive:
+    """Take a new lease, in the transaction of the last endings; kept until it is written."""
 
 
 Request = (
@@ -348,6 +306,9 @@ Request = (
     | ReadMarks
     | ReadCounts
     | ReadOrphans
+    | ReadOwn
+    | Renew
+    | Revive
 )
 
 
@@ -356,11 +317,15 @@ class Claimed:
     """The tasks claimed (perhaps none), for how many places, and when the next one is due.
 
     What is due already and was not claimed, though places were left, may not wait in those.
+    `next_due` is known, and `paused` the (queue, priority) pairs that rest, only of a scan
+    (`scanned`); priority -1 is the whole queue.
     """
 
     asked: Sequence[Owner]
     claims: Sequence[Claim]
     next_due: datetime | None = None
+    scanned: bool = True
+    paused: frozenset[tuple[str, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,9 +354,36 @@ class ChildAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OrphansRead:
-    """RUNNING attempts of former nodes."""
+    """RUNNING attempts of former nodes; of a store that nodes share, only for the one that leads.
+
+    `term` is that leader's, None where another leads or nobody has to.
+    """
 
     orphans: Sequence[Orphan]
+    term: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRead:
+    """The (task, attempt) pairs that the store has as RUNNING on this node."""
+
+    running: frozenset[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRenewed:
+    """The node's lease holds, counted from when this was sent (seconds of CLOCK_BOOTTIME).
+
+    `skew_s` is by how much this host's wall clock is ahead of the store's.
+    """
+
+    sent_boot: float
+    skew_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """The lease was over, or somebody has written the node's end: others may take what it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,6 +419,9 @@ Reply = (
     | MarksRead
     | ChildAnswer
     | OrphansRead
+    | OwnRead
+    | LeaseRenewed
+    | LeaseLost
     | CountsRead
     | StoreAway
     | StoreBack

@@ -74,6 +74,11 @@ class Reader:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    @property
+    def store(self) -> Store:
+        """The store that is looked at: its name, and its clock, which all times here are of."""
+        return self._store
+
     def task(self, task_id: str) -> TaskView | None:
         """Return a task by its id or by a prefix of at least 8 hex digits; None if there is none.
 

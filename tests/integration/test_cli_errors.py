@@ -70,7 +70,7 @@ REFUSED = [
     (["config", "--workers", "0"], 2, "workers: must be a whole number from 1 to 1000"),
     (["config", "--config", "no-such.toml"], 2, "no-such.toml: could not be read"),
     (["list", "--store", "supervisor.db"], 2, "store: must be sqlite:///"),
-    (["run", "shop:app", "--lease", "20"], 2, "lease: must be above"),
+    (["run", "shop:app", "--retry-max", "5"], 2, "retry_max: must not be below"),
     (["run", "shop:app", "--workers", "many"], 2, "workers: must be a whole number"),
     (["demo", "--for", "0"], 2, "0.0 is not in the range"),
     (["check", "--grace", "-1"], 2, "-1.0 is not in the range"),

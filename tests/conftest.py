@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 import servers
+import stores
 from harness import NodeUnderTest, Start, eventually
 
 from supervisor.worker import tree
@@ -29,12 +30,29 @@ class Nursery:
 
     def __init__(self) -> None:
         self.nodes: list[NodeUnderTest] = []
+        self.places = stores.Places()
 
-    def make(self, app: str | None, settings: dict[str, Any]) -> NodeUnderTest:
+    def make(
+        self,
+        app: str | None,
+        settings: dict[str, Any],
+        *,
+        store: str = stores.FILE,
+        place: stores.Place | None = None,
+    ) -> NodeUnderTest:
+        """Make a node on a new store of this kind, or on a place that is there."""
         root = Path(tempfile.mkdtemp(prefix="node-"))
-        node = NodeUnderTest(root, *([] if app is None else [app]), **settings)
+        place = place or self._new_place(store, root)
+        node = NodeUnderTest(root, *([] if app is None else [app]), place=place, **settings)
         self.nodes.append(node)
         return node
+
+    def _new_place(self, store: str, root: Path) -> stores.Place:
+        try:
+            return self.places.make(store, root)
+        except servers.ServerMissing as exc:
+            root.rmdir()
+            pytest.skip(str(exc))
 
     def close(self, node: NodeUnderTest) -> list[str]:
         """Close a node; return what it left behind."""
@@ -47,6 +65,8 @@ class Nursery:
             left += [f"process {one}" for one in node.end_strays()]
         left += [f"file {one}" for one in node.leftover_files()]
         left += [f"socket {one}" for one in node.root.rglob("*.sock")]
+        if all(other.place is not node.place for other in self.nodes):
+            node.place.remove()
         node.forget_files()
         return left
 
@@ -61,6 +81,7 @@ def nursery() -> Iterator[Nursery]:
     yield made
     for node in list(made.nodes):
         made.close(node)
+    made.places.close()
     sockets = [path.name for path in Path(runtime).iterdir()]
     if before is None:
         del os.environ["XDG_RUNTIME_DIR"]
@@ -82,19 +103,33 @@ def node(nursery: Nursery, request: pytest.FixtureRequest) -> Iterator[NodeUnder
 
 
 @pytest.fixture
-def start_node(nursery: Nursery) -> Iterator[Start]:
-    """Make nodes of the test's own: `start_node(app=None, run=True, **settings)`."""
-    mine: list[NodeUnderTest] = []
+def start_node(nursery: Nursery, request: pytest.FixtureRequest) -> Iterator[Start]:
+    """Make nodes of the test's own: `start_node(app=None, run=True, **settings)`.
 
-    def start(app: str | None = None, *, run: bool = True, **settings: Any) -> NodeUnderTest:
-        made = nursery.make(app, settings)
+    `store` is the kind of a new store, if not the one that the test is run with (on_both_stores);
+    `shares` is a node whose store this one uses, too, and `place` a store that the test has made.
+    """
+    mine: list[NodeUnderTest] = []
+    usual = getattr(request, "param", stores.FILE)
+
+    def start(
+        app: str | None = None,
+        *,
+        run: bool = True,
+        store: str = usual,
+        shares: NodeUnderTest | None = None,
+        place: stores.Place | None = None,
+        **settings: Any,
+    ) -> NodeUnderTest:
+        place = place if shares is None else shares.place
+        made = nursery.make(app, settings, store=store, place=place)
         mine.append(made)
         if run:
             made.start()
         return made
 
     yield start
-    left = [what for made in mine for what in nursery.close(made)]
+    left = [what for made in reversed(mine) for what in nursery.close(made)]
     assert left == []
 
 

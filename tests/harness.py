@@ -1,7 +1,8 @@
-"""A real node under test: `supervisor run` as a subprocess with its own store, port and TMPDIR.
+"""A real node under test: `supervisor run` as a subprocess with its own port and TMPDIR.
 
-Secret kept here: how a node is started, found ready, killed and proven to have left nothing.
-Integration and chaos tests reach it through the fixtures of conftest.py.
+Secret kept here: how a node is started, found ready, killed and proven to have left nothing. Its
+store is its own or, on a server, one that it shares with others (stores.py). Integration and chaos
+tests reach it through the fixtures of conftest.py.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+import stores
 from prometheus_client.parser import text_string_to_metric_families
 
 from autopsy.bundle import Bundle, read_bundle
@@ -29,7 +32,7 @@ from supervisor import App
 from supervisor.client import Client, Handle
 from supervisor.errors import StoreUnavailable
 from supervisor.store import Reader, TaskView
-from supervisor.store.view import AttemptView
+from supervisor.store.view import AttemptView, NodeView
 from supervisor.telemetry.events import EVENTS
 from supervisor.worker import tree
 
@@ -127,7 +130,7 @@ def _cmdline(pid: int) -> str:
 
 
 class NodeUnderTest:
-    """One node, its store and everything it wrote."""
+    """One node, the place of its tasks and everything it wrote."""
 
     def __init__(
         self,
@@ -135,30 +138,69 @@ class NodeUnderTest:
         app: str = ENDINGS,
         pythonpath_extra: Path | None = None,
         prefix: Sequence[str] = (),
+        place: stores.Place | None = None,
         **settings: object,
     ) -> None:
         self.root = root
         self.app_name = app
+        #: What the command line begins with.
         self.prefix = prefix
         self.mark = f"{os.getpid()}-{root.name}"
         self.tmp = root / "tmp"
         self.tmp.mkdir(mode=0o700, parents=True)
-        self.store_path = root / "tasks.db"
-        self.url = f"sqlite:///{self.store_path}"
+        self.place = place or stores.File(root / "tasks.db")
         self.log = root / "node.log"
         self.process: subprocess.Popen[bytes] | None = None
         named = {f"SUPERVISOR_{name.upper()}": str(value) for name, value in settings.items()}
         self.env = {
             **{k: v for k, v in os.environ.items() if not k.startswith("SUPERVISOR_")},
             **SHORT,
+            **({} if self.is_alone else {"SUPERVISOR_AUTOPSY_DIR": str(root / "autopsies")}),
             **named,
             "SUPERVISOR_STORE": self.url,
+            "SUPERVISOR_QUEUE": self.place.queue,
             "TMPDIR": str(self.tmp),
             "PYTHONPATH": f"{REPOSITORY}:{pythonpath_extra or ''}".rstrip(":"),
             "PYTHONDONTWRITEBYTECODE": "1",
             MARKER: self.mark,
         }
-        self.app = App(store=self.url)
+        self.name = self.env["SUPERVISOR_NODE_NAME"]
+        self.app = self._new_app()
+
+    def _new_app(self) -> App:
+        if self.is_alone:
+            return App(store=self.url)
+        return App(store=self.url, queue=self.place.queue)
+
+    # -- its store
+
+    @property
+    def is_alone(self) -> bool:
+        """Say whether no other node may use its store."""
+        return isinstance(self.place, stores.File)
+
+    @property
+    def url(self) -> str:
+        """Return the address of its store."""
+        return self.place.url
+
+    @property
+    def store_path(self) -> Path:
+        """Return the file of its store."""
+        assert isinstance(self.place, stores.File)
+        return self.place.path
+
+    @property
+    def database(self) -> stores.Database:
+        """Return the database that is its store."""
+        assert isinstance(self.place, stores.Database)
+        return self.place
+
+    def move_store(self, path: Path) -> None:
+        """Give a node that has not been started another file for its store."""
+        self.place = stores.File(path)
+        self.env["SUPERVISOR_STORE"] = self.url
+        self.app = self._new_app()
 
     # -- life
 
@@ -256,7 +298,10 @@ class NodeUnderTest:
         return found
 
     def node_id(self) -> str:
-        return next(node.node_id for node in self.reader.nodes() if node.pid == self.pid)
+        return next(one.node_id for one in self.reader.nodes() if self._is_us(one))
+
+    def _is_us(self, node: NodeView) -> bool:
+        return node.pid == self.pid and node.node_name == self.name
 
     def worker_pids(self) -> list[int]:
         """Return the pids of the workers that live, as the store has them."""
@@ -310,7 +355,7 @@ class NodeUnderTest:
 
     @property
     def listen(self) -> str:
-        return next((n.listen for n in self.reader.nodes() if n.pid == self.pid), "")
+        return next((one.listen for one in self.reader.nodes() if self._is_us(one)), "")
 
     def get(self, path: str) -> tuple[int, str]:
         """Return (status, body) of the node's endpoint; (0, why) when nobody answers."""
@@ -410,25 +455,13 @@ class NodeUnderTest:
         assert record.status in ("complete", "partial"), record
         return read_bundle(Path(record.path))
 
-    @contextlib.contextmanager
-    def store_locked(self) -> Iterator[None]:
-        """Hold the write lock of the store's file."""
-        import sqlite3
-
-        connection = sqlite3.connect(self.store_path, isolation_level=None)
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            yield
-        finally:
-            connection.execute("ROLLBACK")
-            connection.close()
+    def store_locked(self) -> contextlib.AbstractContextManager[None]:
+        """Hold the write lock of the store."""
+        return self.place.locked()
 
     def query(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Read rows straight from the file, past our own reader."""
-        import sqlite3
-
-        with contextlib.closing(sqlite3.connect(f"file:{self.store_path}?mode=ro", uri=True)) as db:
-            return db.execute(sql, values).fetchall()
+        """Read rows straight from the store, past our own reader."""
+        return self.place.query(sql, *values)
 
     def forget_files(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
@@ -445,14 +478,6 @@ def loop_never_waited(node: NodeUnderTest) -> None:
     assert turns - in_time <= max(5, 0.05 * turns), f"{turns - in_time} of {turns} turns were late"
     assert node.events("loop.lagged") == []
     assert node.events("loop.failed") == []
-
-
-def move_store(node: NodeUnderTest, path: Path) -> None:
-    """Give a node that has not been started another place for its store."""
-    node.store_path = path
-    node.url = f"sqlite:///{path}"
-    node.env["SUPERVISOR_STORE"] = node.url
-    node.app = App(store=node.url)
 
 
 def ran_s(attempt: AttemptView) -> float:
@@ -474,3 +499,8 @@ def begun(by: str = "unknown") -> list[Move]:
 
 #: The fixture `start_node`.
 Start = Callable[..., NodeUnderTest]
+#: Runs a test twice: its nodes are on a file, and on PostgreSQL with Redis.
+on_both_stores = pytest.mark.parametrize(
+    "start_node", [stores.FILE, stores.SERVER_AND_REDIS], indirect=True
+)
+on_servers = pytest.mark.parametrize("start_node", [stores.SERVER_AND_REDIS], indirect=True)

@@ -198,8 +198,8 @@ class Storm:
         for name in ("illegal_transitions_total", "loop_errors_total"):
             if metrics[f"supervisor_{name}", ()] != 0:
                 yield f"node: {name} is {metrics[f'supervisor_{name}', ()]:g}"
-        if self.node.query("PRAGMA integrity_check") != [("ok",)]:
-            yield "store: integrity check failed"
+        for one in self.node.place.damage():
+            yield f"store: {one}"
 
 
 def _specs(rng: random.Random, tasks: int, runs: Path) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,6 @@ from harness import (
     Start,
     begun,
     eventually,
-    move_store,
 )
 
 from supervisor.errors import StoreUnavailable
@@ -113,7 +112,7 @@ def test_deleted_with_its_folder(start_node: Start) -> None:
     node = start_node(run=False)
     folder = node.root / "state"
     folder.mkdir()
-    move_store(node, folder / "tasks.db")
+    node.move_store(folder / "tasks.db")
     node.start()
     handle = node.submit("ok", value="kept")
     handle.wait(5)

@@ -23,10 +23,10 @@ from supervisor.model.record import (
 )
 from supervisor.model.spec import TaskSpec
 from supervisor.store.engine import Store
-from supervisor.store.ledger import claim, clock, finish, intervene, node, submit
+from supervisor.store.ledger import claim, clock, finish, intervene, node, retire, submit
 from supervisor.store.ledger.audit import SUPERVISOR, write_note
 from supervisor.store.ledger.intervene import Act
-from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
+from supervisor.store.record import AutopsyRecord, Orphan, Retired, WorkerRecord
 from supervisor.store.session import Session
 
 
@@ -198,6 +198,14 @@ class Transaction(Look):
     def publish(self, limit: int) -> int:
         """Take up to `limit` events off the outbox; return how many."""
         return node.publish(self._session, limit)
+
+    def forget(self, copies: Sequence[Retired]) -> list[str]:
+        """Delete ended tasks that a cold file holds; return the ids of those unchanged since."""
+        return retire.forget(self._session, copies)
+
+    def forget_audit(self, audit_ids: Sequence[int]) -> None:
+        """Delete audit rows that a cold file holds."""
+        retire.forget_audit(self._session, audit_ids)
 
 
 class Ledger:

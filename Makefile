@@ -66,11 +66,15 @@ soak: $(READY)  ## Kill workers and nodes under load, look for leaks; --help lis
 autopsy-score: $(READY)  ## Examine programs that are stuck for a known reason; ARGS as --help says.
 	@PYTHONPATH=tests $(BIN)/python -m score $(ARGS)
 
-lock: $(READY)  ## Write requirements.lock anew from pyproject.toml.
+# Three files: all of it, what of it the image has, and what builds the wheel in the image.
+COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-find-links \
+	--no-emit-index-url --no-emit-trusted-host --strip-extras
+lock: $(READY)  ## Write the lock files anew from pyproject.toml.
 	@$(BIN)/python -m pip install --quiet pip-tools
-	@$(BIN)/pip-compile --quiet --extra=dev --generate-hashes --no-emit-find-links \
-		--no-emit-index-url --no-emit-trusted-host --strip-extras \
-		--output-file=requirements.lock pyproject.toml
+	@$(COMPILE) --extra=dev --output-file=requirements.lock pyproject.toml
+	@$(COMPILE) --constraint=requirements.lock --output-file=deploy/requirements.lock pyproject.toml
+	@$(COMPILE) --allow-unsafe --only-build-deps --build-deps-for=wheel \
+		--output-file=deploy/build-requirements.lock pyproject.toml
 
 clean:  ## Remove the environment and what tools left behind.
 	@rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -7,6 +7,7 @@ Everything above this layer takes a `Settings` value; nobody else reads the envi
 from supervisor.settings.address import NO_QUEUE, is_file, without_password
 from supervisor.settings.kind import Intensity, show
 from supervisor.settings.limits import NO_MEMORY_LIMIT, SCOPED, TaskLimits, TaskOptions
+from supervisor.settings.line import Setting, table
 from supervisor.settings.load import check_values, config_error, load_settings, toml_from
 from supervisor.settings.relation import (
     GraceSum,
@@ -15,14 +16,7 @@ from supervisor.settings.relation import (
     relation_problems,
     relation_warnings,
 )
-from supervisor.settings.table import (
-    Setting,
-    Settings,
-    default_store,
-    state_dir,
-    store_file,
-    table,
-)
+from supervisor.settings.table import Settings, default_store, state_dir, store_file
 
 __all__ = [
     "NO_MEMORY_LIMIT",

@@ -18,7 +18,8 @@ from supervisor.errors import ConfigError, Problem
 from supervisor.model.spec import NO_SOFT_TIMEOUT, shorten
 from supervisor.settings.kind import OR_NONE
 from supervisor.settings.limits import SCOPED
-from supervisor.settings.table import Setting, Settings, table
+from supervisor.settings.line import Setting, table
+from supervisor.settings.table import Settings
 
 ENV_PREFIX = "SUPERVISOR_"
 #: Variables of this prefix that are no settings: ours, and those that supervisord gives children.

@@ -1,7 +1,7 @@
 """The one table of settings: each field below is a setting with its type, default, kind and prose.
 
 Flags, environment names, TOML keys, `supervisor check`, `supervisor config` and docs/settings.md
-are all made from it; nothing else knows a default. A `Settings` is a value: read it freely.
+are all made from it, line by line; nothing else knows a default. A `Settings` is a value.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from supervisor.settings import kind
 from supervisor.settings.address import FILE_PREFIX, NO_QUEUE, is_file
-from supervisor.settings.kind import Intensity, Kind, Secrets, show
+from supervisor.settings.kind import Intensity, Kind, Secrets
 from supervisor.settings.limits import (
     SCOPED,
     TaskLimits,
@@ -363,6 +363,31 @@ class Settings:
             "Newest output kept for every attempt that did not succeed.",
         ),
     )
+    # What has long ended
+    retention_success_days: int = field(
+        default=30,
+        metadata=_of(
+            kind.whole(0, 36_500),
+            "`supervisor archive` moves tasks that ended SUCCESS or CANCELED longer ago than this, "
+            "with everything that is kept of them, to cold files.",
+        ),
+    )
+    audit_archive_days: int = field(
+        default=30,
+        metadata=_of(
+            kind.whole(0, 36_500),
+            "`supervisor archive` moves audit rows older than this, of ended tasks that stay and "
+            "of queues and nodes, to cold files.",
+        ),
+    )
+    archive_dir: str = field(
+        default="",
+        metadata=_of(
+            kind.path(),
+            "Where cold files are kept, on the host that runs `supervisor archive`.",
+            "archive beside the store's file, or in the user's state directory",
+        ),
+    )
     # What the table does not hold
     queue_tables: Mapping[str, Mapping[str, Any]] = field(default_factory=_empty)
     type_tables: Mapping[str, Mapping[str, Any]] = field(default_factory=_empty)
@@ -372,10 +397,11 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        if not self.autopsy_dir:
-            file = store_file(self.store)
-            beside = file.parent if file is not None else state_dir()
-            object.__setattr__(self, "autopsy_dir", str(beside / "autopsies"))
+        file = store_file(self.store)
+        beside = file.parent if file is not None else state_dir()
+        for name, place in (("autopsy_dir", "autopsies"), ("archive_dir", "archive")):
+            if not getattr(self, name):
+                object.__setattr__(self, name, str(beside / place))
 
     def for_task(
         self,
@@ -409,41 +435,3 @@ class Settings:
     def source_of(self, name: str) -> str:
         """Say where the value of a setting came from."""
         return self.sources.get(name, "default")
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One line of the table, as documentation and flags need it."""
-
-    name: str
-    kind: Kind
-    default: object
-    default_text: str
-    prose: str
-    scoped: bool
-
-    @property
-    def env(self) -> str:
-        """The environment variable that sets it."""
-        return f"SUPERVISOR_{self.name.upper()}"
-
-    @property
-    def flag(self) -> str:
-        """The command-line flag that sets it."""
-        return "--" + self.name.replace("_", "-")
-
-
-def table() -> tuple[Setting, ...]:
-    """Return every setting, in the order the documentation shows them."""
-    return tuple(
-        Setting(
-            name=f.name,
-            kind=f.metadata["kind"],
-            default=f.default,
-            default_text=f.metadata["shown"] or show(f.default, f.metadata["kind"].unit),
-            prose=f.metadata["prose"],
-            scoped=f.name in SCOPED,
-        )
-        for f in fields(Settings)
-        if f.metadata
-    )

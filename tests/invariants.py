@@ -1,6 +1,6 @@
 """What must be true of a store after any disaster, as a list of violations.
 
-Secret kept here: what "nothing lost, nothing twice" means. It reads rows and the file in which the
+Secret kept here: what "nothing lost, nothing twice" means. It reads rows and the files in which the
 tasks wrote down their executions (programs/tasks_storm.py), never the product's own reader, so
 that it holds for any node that dies, at any point. The storm, the soak and the crash points use it;
 test_invariants.py shows that each line of it can object.
@@ -58,6 +58,8 @@ class Account:
     #: Every task that was answered for, with the ends it may have; children are not among them.
     expected: Mapping[str, Ends]
     runs: Path
+    #: How many nodes may run.
+    nodes: int = 1
 
     def violations(self) -> list[str]:
         """Say everything that should not be so."""
@@ -67,6 +69,7 @@ class Account:
             *self._illegal(rows, trails),
             *self._ended_twice(rows, trails),
             *self._run_twice(rows, trails),
+            *overlaps(self.runs),
             *self._ended_wrongly(rows),
             *self._loose_ends(),
         ]
@@ -164,7 +167,7 @@ class Account:
         if events:
             yield f"loose: {events} events were never published"
         unended = self.query("SELECT node_id FROM nodes WHERE ended_at IS NULL")
-        if len(unended) > 1:
+        if len(unended) > self.nodes:
             yield f"loose: {unended} all count as running"
         for path, status in self.query("SELECT path, status FROM autopsies"):
             if status != "failed" and (wrong := _unreadable(Path(path))):
@@ -202,6 +205,34 @@ def _unreadable(path: Path) -> str:
     except AutopsyError as exc:
         return str(exc)
     return ""
+
+
+class Span(NamedTuple):
+    """From when to when an execution was seen at work; seconds of a clock all nodes share."""
+
+    task_id: str
+    attempt: int
+    node: str
+    first: float
+    last: float
+
+
+def spans(runs: Path) -> list[Span]:
+    """Return the executions that were seen at work, by task and time."""
+    stamps: dict[tuple[str, int, str], list[float]] = defaultdict(list)
+    file = runs.with_name(f"{runs.name}.stamps")
+    for line in file.read_text().splitlines() if file.exists() else ():
+        task_id, attempt, node, at = line.split(" ")
+        stamps[task_id, int(attempt), node].append(float(at))
+    found = [Span(*key, min(times), max(times)) for key, times in stamps.items()]
+    return sorted(found, key=lambda one: (one.task_id, one.first))
+
+
+def overlaps(runs: Path) -> Iterator[str]:
+    """No two executions of one task were at work at the same time, wherever they ran."""
+    for one, other in pairwise(spans(runs)):
+        if one.task_id == other.task_id and other.first <= one.last:
+            yield f"overlap: {one} and {other}, for {one.last - other.first:.3f} s"
 
 
 def executions(runs: Path) -> dict[str, list[int]]:

@@ -1,8 +1,8 @@
-"""A storm: random tasks while workers and the node are killed.
+"""A storm: random tasks while workers and nodes are killed, or the servers they need.
 
 Secret kept here: what a storm consists of and how every kind of task in it may end; invariants.py
-judges what is left. The chaos suite runs a small storm; `make soak` runs a large one and makes the
-same demands.
+judges what is left. The chaos suite runs small storms; `make soak` runs large ones and makes the
+same demands. The nodes of one storm have one store.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from harness import NodeUnderTest, eventually
 from invariants import Account, Ends, executions
 
+from supervisor.errors import StoreUnavailable
 from supervisor.model.states import CRASH_REASONS
 from supervisor.store import TaskView
 from supervisor.worker import tree
@@ -32,6 +33,8 @@ SETTINGS: Mapping[str, object] = {
 }  # fmt: skip
 KINDS = ("ok", "aok", "fail", "flaky", "crash", "overrun", "stubborn")
 WEIGHTS = (60, 10, 10, 10, 6, 3, 1)
+#: Of very many, on several nodes: most of them short and harmless.
+FLEET_WEIGHTS = (880, 60, 20, 20, 10, 8, 2)
 #: Their number of runs is fixed; all others are repeated until they come through.
 UNREPEATED = ("fail", "overrun", "stubborn")
 RETRIES = 20
@@ -53,6 +56,10 @@ BATCH, CANCELS_PER_BATCH = 30, 3
 OTHERS = 0.15
 #: No more tasks than this wait while the storm submits, so that kills are spread over all of it.
 BACKLOG = 300
+#: How long a client tries again while the store is away.
+PERSISTENCE_S = 60.0
+
+T = TypeVar("T")
 
 
 def allowed_ends(kind: str, *, canceled: bool) -> Ends:
@@ -69,8 +76,8 @@ def retries_of(kind: str) -> dict[str, int]:
 class Killer:
     """Kills a worker now and then until it is told to stop; sometimes the zygote or an autopsy."""
 
-    def __init__(self, node: NodeUnderTest, rng: random.Random) -> None:
-        self.node = node
+    def __init__(self, nodes: Sequence[NodeUnderTest], rng: random.Random) -> None:
+        self.nodes = nodes
         self.rng = rng
         self.kills = self.other_kills = 0
         self._over = threading.Event()
@@ -85,16 +92,18 @@ class Killer:
         self._over.set()
         self._thread.join()
 
-    def kill_the_node(self) -> None:
+    def kill_a_node(self) -> None:
         with self._hold:
-            self.node.kill()
-            self.node.start()
+            node = self.rng.choice(self.nodes)
+            node.kill()
+            node.start()
 
     def _rage(self) -> None:
         while not self._over.wait(self.rng.uniform(0.08, 0.25)):
             with self._hold:
-                workers = self.node.worker_pids()
-                others = [p for p in tree.children(self.node.pid) if p not in workers]
+                node = self.rng.choice(self.nodes)
+                workers = node.worker_pids()
+                others = [p for p in tree.children(node.pid) if p not in workers]
                 hits_other = bool(others) and self.rng.random() < OTHERS
                 if victims := others if hits_other else workers:
                     self._kill(self.rng.choice(victims), other=hits_other)
@@ -112,16 +121,24 @@ class Killer:
 class Storm:
     """One storm and what is known of it."""
 
-    node: NodeUnderTest
+    nodes: Sequence[NodeUnderTest]
     seed: int
     runs: Path
+    weights: Sequence[int] = WEIGHTS
+    mean_s: float = 0.05
+    batch: int = BATCH
+    backlog: int = BACKLOG
     specs: list[dict[str, Any]] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
     canceled: set[str] = field(default_factory=set)
     views: dict[str, TaskView] = field(default_factory=dict)
+    rng: random.Random = field(init=False)
     kills: int = 0
     other_kills: int = 0
     node_kills: int = 0
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
 
     def blow(
         self,
@@ -136,31 +153,62 @@ class Storm:
 
         Raises: AssertionError when they have not ended within `patience_s` of the last submit.
         """
-        rng = random.Random(self.seed)
-        self.specs = list(_specs(rng, tasks, self.runs))
-        strikes = {tasks * n // (node_kills + 1) // BATCH * BATCH for n in range(1, node_kills + 1)}
-        with Killer(self.node, rng) as killer:
-            for start in range(0, tasks, BATCH):
-                self._submit(rng, start)
-                if start in strikes:
-                    killer.kill_the_node()
+        batches = -(-tasks // self.batch)
+        strikes = {batches * n // (node_kills + 1) for n in range(1, node_kills + 1)}
+        with Killer(self.nodes, self.rng) as killer:
+            for number in range(batches):
+                self.feed(min(self.batch, tasks - len(self.ids)))
+                if number in strikes:
+                    killer.kill_a_node()
                     self.node_kills += 1
-                _wait_for_room(self.node)
                 tell(len(self.ids) - live(self.node))
             eventually(lambda: killer.kills >= least_kills, 30, "enough kills")
         self.kills, self.other_kills = killer.kills, killer.other_kills
-        eventually(lambda: live(self.node) == 0, patience_s, "all tasks have ended")
+        self.end(patience_s)
         tell(len(self.ids))
+
+    def feed(self, tasks: int) -> None:
+        """Submit so many random tasks, cancel a few, and wait until there is room for more."""
+        self._submit([self._spec(len(self.ids) + n) for n in range(tasks)])
+        young = self.ids[-10 * self.batch :]
+        self._cancel(self.rng.sample(young, min(len(young), CANCELS_PER_BATCH)))
+        eventually(lambda: live(self.node) < self.backlog, 60, "the backlog shrinks")
+
+    def end(self, patience_s: float) -> None:
+        """Wait until all tasks have ended. Raises: AssertionError."""
+        eventually(lambda: live(self.node) == 0, patience_s, "all tasks have ended")
         self.views = {view.task_id: view for view in self.node.app.wait(self.ids, 10)}
 
-    def _submit(self, rng: random.Random, start: int) -> None:
-        app = self.node.app
-        handles = app.submit_many(self.specs[start : start + BATCH])
+    @property
+    def node(self) -> NodeUnderTest:
+        """The node whose client is used."""
+        return self.nodes[0]
+
+    def _spec(self, number: int) -> dict[str, Any]:
+        (kind,) = self.rng.choices(KINDS, self.weights)
+        params = {"path": str(self.runs), "s": round(self.rng.expovariate(1 / self.mean_s), 3)}
+        # A client of a server may have to repeat what was perhaps written.
+        key = {} if self.node.is_alone else {"dedup_key": f"storm {number}", "dedup_ttl": 3600}
+        priority = self.rng.randrange(10)
+        return {
+            "type": kind, "params": params, "priority": priority, **retries_of(kind), **key,
+        }  # fmt: skip
+
+    def _submit(self, specs: list[dict[str, Any]]) -> None:
+        handles = persistently(lambda: self.node.app.submit_many(specs))
+        self.specs += specs
         self.ids += [handle.task_id for handle in handles]
-        young = self.ids[-10 * BATCH :]
-        chosen = rng.sample(young, min(len(young), CANCELS_PER_BATCH))
-        answers = app.cancel(chosen, by="storm", reason="at random")
-        self.canceled |= {a.task_id for a in answers if a.answer in ("canceled", "requested")}
+
+    def _cancel(self, chosen: list[str]) -> None:
+        """Those whose cancel failed may have been canceled as well."""
+        for task_id in chosen:
+            try:
+                answers = self.node.app.cancel([task_id], by="storm", reason="at random")
+            except StoreUnavailable:
+                self.canceled.add(task_id)
+            else:
+                words = ("canceled", "requested")
+                self.canceled |= {a.task_id for a in answers if a.answer in words}
 
     def figures(self) -> dict[str, Any]:
         """Return what happened in it."""
@@ -182,7 +230,7 @@ class Storm:
             task_id: allowed_ends(spec["type"], canceled=task_id in self.canceled)
             for task_id, spec in zip(self.ids, self.specs, strict=True)
         }
-        return Account(self.node.query, expected, self.runs)
+        return Account(self.node.query, expected, self.runs, len(self.nodes))
 
     def violations(self) -> list[str]:
         """Say everything that should not be so; empty when the storm was weathered."""
@@ -190,30 +238,28 @@ class Storm:
         return [*missing, *self.account().violations(), *self._complaints()]
 
     def _complaints(self) -> Iterator[str]:
-        """What the node said of itself."""
-        for name in ("transition.refused", "loop.failed"):
-            for event in self.node.events(name):
-                yield f"node: {event}"
-        metrics = self.node.metrics()
-        for name in ("illegal_transitions_total", "loop_errors_total"):
-            if metrics[f"supervisor_{name}", ()] != 0:
-                yield f"node: {name} is {metrics[f'supervisor_{name}', ()]:g}"
+        """What the nodes said of themselves."""
+        for node in self.nodes:
+            for event in (*node.events("transition.refused"), *node.events("loop.failed")):
+                yield f"{node.name}: {event}"
+            metrics = node.metrics()
+            for name in ("illegal_transitions_total", "loop_errors_total"):
+                if metrics[f"supervisor_{name}", ()] != 0:
+                    yield f"{node.name}: {name} is {metrics[f'supervisor_{name}', ()]:g}"
         for one in self.node.place.damage():
             yield f"store: {one}"
 
 
-def _specs(rng: random.Random, tasks: int, runs: Path) -> Iterator[dict[str, Any]]:
-    for kind in rng.choices(KINDS, WEIGHTS, k=tasks):
-        yield {
-            "type": kind,
-            "params": {"path": str(runs), "s": round(rng.expovariate(20), 3)},
-            "priority": rng.randrange(10),
-            **retries_of(kind),
-        }
-
-
-def _wait_for_room(node: NodeUnderTest) -> None:
-    eventually(lambda: live(node) < BACKLOG, 60, "the backlog shrinks")
+def persistently(call: Callable[[], T]) -> T:
+    """Call until the store answers, as a client does that may repeat itself."""
+    give_up = time.monotonic() + PERSISTENCE_S
+    while True:
+        try:
+            return call()
+        except StoreUnavailable:
+            if time.monotonic() > give_up:
+                raise
+        time.sleep(0.1)
 
 
 def live(node: NodeUnderTest) -> int:

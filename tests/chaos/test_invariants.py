@@ -240,6 +240,19 @@ def test_executions_that_do_not_fit_are_found_out(copy: Copy, what: str) -> None
     assert copy.judged() == kinds
 
 
+def test_executions_at_the_same_time_are_found_out(copy: Copy) -> None:
+    """Of one task: the second begins when the first is seen at work for the last time."""
+    lost, plain = copy.ids["lost"], copy.ids["plain"]
+    stamps = [f"{lost} 1 a 1.0", f"{lost} 1 a 2.0", f"{lost} 2 b 2.5", f"{plain} 1 b 1.5"]
+    file = copy.folder / "runs.stamps"
+    file.write_text("".join(f"{line}\n" for line in stamps))
+    assert copy.violations() == []
+    file.write_text("".join(f"{line}\n" for line in [*stamps, f"{lost} 1 a 2.6"]))
+    (found,) = copy.violations()
+    assert found.startswith("overlap: ")
+    assert found.endswith(", for 0.100 s")
+
+
 def test_a_task_that_was_answered_for_and_never_written(copy: Copy) -> None:
     copy.ids = {**copy.ids, "plain": "task_never_written"}
     found = copy.violations()

@@ -14,7 +14,7 @@ def test_storm(start_node: Start, tmp_path: Path) -> None:
     seed = chosen_seed()
     print("STORM_SEED =", seed)
     node = start_node(APP, **SETTINGS)
-    storm = Storm(node, seed, tmp_path / "runs")
+    storm = Storm([node], seed, tmp_path / "runs")
     storm.blow(TASKS, node_kills=NODE_KILLS, least_kills=LEAST_KILLS, patience_s=60)
     settle(node, 4)
     assert storm.violations() == []

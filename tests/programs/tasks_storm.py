@@ -1,4 +1,8 @@
-"""The tasks of the storm: each does what its params say, and writes down every execution."""
+"""The tasks of the storm: each does what its params say, and writes down every execution.
+
+Beside the file of executions lies one of stamps: when, by a clock that all nodes of this machine
+share, a body was seen at work on which node.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +18,27 @@ from pathlib import Path
 from supervisor import App
 
 app = App()
+STAMPS = ".stamps"
+BEAT_S = 0.01
 LIMITS = {"retry_base": 0.1, "retry_max": 0.5, "timeout": 20.0, "cancel_grace": 0.3}
 
 
 def executed(path: str, task_id: str, attempt: int) -> None:
+    _write(path, f"{task_id} {attempt} {os.getpid()} {time.time():.6f}\n")
+    stamp(path, task_id, attempt)
+
+
+def stamp(path: str, task_id: str, attempt: int) -> None:
+    """Say that the body is at work now."""
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    node = os.environ.get("SUPERVISOR_NODE_NAME", "")
+    _write(path + STAMPS, f"{task_id} {attempt} {node} {now:.6f}\n")
+
+
+def _write(path: str, line: str) -> None:
     """One line by one write, so that nothing is torn or lost whoever is killed."""
-    line = f"{task_id} {attempt} {os.getpid()} {time.time():.6f}\n".encode()
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.write(fd, line)
+    os.write(fd, line.encode())
     os.close(fd)
 
 
@@ -29,6 +46,7 @@ def executed(path: str, task_id: str, attempt: int) -> None:
 def ok(ctx, path: str, s: float = 0.0):
     executed(path, ctx.task_id, ctx.attempt)
     time.sleep(s)
+    stamp(path, ctx.task_id, ctx.attempt)
     return ctx.attempt
 
 
@@ -38,6 +56,7 @@ async def aok(ctx, path: str, s: float = 0.0):
 
     executed(path, ctx.task_id, ctx.attempt)
     await asyncio.sleep(s)
+    stamp(path, ctx.task_id, ctx.attempt)
     return ctx.attempt
 
 
@@ -134,6 +153,32 @@ def sleeps(ctx, path: str, s: float = 0.0):
     """Hears nothing, returns in its time."""
     executed(path, ctx.task_id, ctx.attempt)
     time.sleep(s)
+    return ctx.attempt
+
+
+# -- of nodes that are cut off
+
+
+@app.task(max_retries=3, **LIMITS)
+def beats(ctx, path: str, s: float = 0.0):
+    """Says all the time that it is at work; leaves when it is told to."""
+    executed(path, ctx.task_id, ctx.attempt)
+    until = time.monotonic() + s
+    while time.monotonic() < until:
+        time.sleep(BEAT_S)
+        stamp(path, ctx.task_id, ctx.attempt)
+    return ctx.attempt
+
+
+@app.task(max_retries=3, **LIMITS)
+def drums(ctx, path: str, s: float = 0.0):
+    """The same, and it hears nothing."""
+    executed(path, ctx.task_id, ctx.attempt)
+    until = time.monotonic() + s
+    while time.monotonic() < until:
+        with contextlib.suppress(BaseException):
+            time.sleep(BEAT_S)
+            stamp(path, ctx.task_id, ctx.attempt)
     return ctx.attempt
 
 

@@ -136,7 +136,7 @@ def _storm(
     node: NodeUnderTest, tasks: int, summary: Summary, tell: Callable[[str, int, int], None]
 ) -> None:
     began = time.monotonic()
-    storm = Storm(node, summary.seed, node.root / "runs")
+    storm = Storm([node], summary.seed, node.root / "runs")
     storm.blow(
         tasks,
         node_kills=NODE_KILLS,

@@ -261,7 +261,7 @@ class Client:
 
     def _opened(self, *, create: bool) -> Store:
         with self._opening:
-            if self._store is not None and self._store.inode_changed():
+            if self._store is not None and self._store.file_changed():
                 _leave(self._store)
                 self._store = None
             if self._store is None:
@@ -277,7 +277,7 @@ class Client:
 
 def _leave(lost: Store) -> None:
     """Close a store whose file was replaced; what is written to a deleted one would be lost."""
-    if not is_present(lost.path):
+    if lost.path is not None and not is_present(lost.path):
         raise StoreUnavailable(
             f"the store's file {lost.path} was deleted",
             remedy="Its node saves the data beside it (*.rescued): put that in its place.",

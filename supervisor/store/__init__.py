@@ -3,10 +3,11 @@
 `open_store` opens it, `Ledger` is its only writer, `Reader` is what people look through.
 """
 
-from supervisor.store.engine import Store, is_present, open_store, store_path
+from supervisor.store.engine import Store, is_present, open_store
 from supervisor.store.ledger import Ledger, Look, Transaction
 from supervisor.store.reader import Reader
 from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
+from supervisor.store.sqlite import store_path
 from supervisor.store.view import HistoryLine, TaskFilter, TaskLine, TaskPage, TaskView
 
 __all__ = [

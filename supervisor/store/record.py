@@ -45,7 +45,8 @@ class AutopsyRecord:
 class Orphan:
     """A RUNNING attempt of another node; `node` is None when it was never registered.
 
-    Holds what a sweeper needs to prove the death and to end the attempt.
+    Holds what a sweeper needs to prove the death and to end the attempt. `lease_over_s` is how long
+    ago its node's lease ended, by the store's clock: negative while it holds, None without leases.
     """
 
     task_id: str
@@ -62,6 +63,7 @@ class Orphan:
     claimed_at: datetime
     started_at: datetime | None
     timeout: float | None
+    lease_over_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from supervisor.model.states import State
 
 #: The revision that this code reads and writes (the newest file in migrations/versions).
-SCHEMA_VERSION = "0001"
+SCHEMA_VERSION = "0002"
 
 #: `queues.priority` of the row that stands for the queue as a whole.
 WHOLE_QUEUE = -1
@@ -238,6 +238,30 @@ nodes = Table(
     Column("started_at", Moment, nullable=False),
     Column("ended_at", Moment),
     Column("note", Text),
+    # On a store that nodes share, by its own clock: until when this node owns what it runs.
+    Column("lease_until", Moment),
+    Column("renewed_at", Moment),
+    Column("skew_s", Float),
+    _partial("nodes_unended", "started_at", where="ended_at IS NULL"),
+)
+
+#: Which node may do what only one should at a time; the term tells one leader from the next.
+leaders = Table(
+    "leaders",
+    metadata,
+    Column("role", String(40), primary_key=True),
+    _id("node_id", nullable=False),
+    Column("term", BigInteger, nullable=False),
+    Column("lease_until", Moment, nullable=False),
+)
+
+#: What is true of the store as a whole: `identity`, and `oldest_code`, the schema version of the
+#: oldest code that may still run on these tables.
+store_facts = Table(
+    "store_facts",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("value", Text, nullable=False),
 )
 
 #: What nodes have said of the types they know; a row outlives its node.
@@ -248,6 +272,15 @@ task_types = Table(
     Column("queue", String(200)),  # NULL: the type names none
     _id("node_id"),  # NULL: its node knows the type no more
     Column("seen_at", Moment, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+#: Which types each node knows now; rows go with the node.
+node_types = Table(
+    "node_types",
+    metadata,
+    _id("node_id", primary_key=True),
+    Column("type", String(200), primary_key=True),
     sqlite_with_rowid=False,
 )
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import BindParameter, Dialect, Insert, Table, bindparam
+from sqlalchemy import BindParameter, Dialect, Insert, String, Table, bindparam
 from sqlalchemy.sql.base import Executable
 
 from supervisor.store.schema import from_micros, to_micros
@@ -53,12 +53,13 @@ def ordered(statement: Executable, *names: str) -> Ordered:
 
 def insert_into(table: Table, *columns: str) -> Ordered:
     """Declare an INSERT of these columns, which must be in the table's own order."""
-    return Ordered(table.insert(), columns or tuple(column.name for column in table.columns))
+    insert = table.insert().inline()  # nobody asks which key the database chose
+    return Ordered(insert, columns or tuple(column.name for column in table.columns))
 
 
 def ids(size: int) -> list[BindParameter[Any]]:
     """Return the parameters of an IN list of that size."""
-    return [bindparam(name) for name in id_names(size)]
+    return [bindparam(name, type_=String) for name in id_names(size)]
 
 
 def id_names(size: int) -> tuple[str, ...]:
@@ -168,6 +169,12 @@ class Session:
             start += size
             more = f", {sql[sql.rindex('(') :]}" * (size - 1)
             self._cursor.execute(sql + more, list(chain.from_iterable(chunk)))
+
+    def lock(self, keys: Sequence[str]) -> None:
+        """Wait for whoever holds these keys, and hold them until the end of the transaction.
+
+        On a file there is nobody to wait for: it has one writer at a time.
+        """
 
     def encode(self, moment: datetime | None) -> Any:
         """Return a time as the driver wants it.

@@ -1,4 +1,4 @@
-"""The stores a contract runs over. One backend now; PostgreSQL joins by adding its name."""
+"""The stores a contract runs over: a file, and a database of a server that all tests share."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from ledger_scene import Scene
+from servers import PostgreSQL
 
 from supervisor.store import Store, open_store
+from supervisor.store.schema import metadata, store_facts
 
-BACKENDS = ("sqlite",)
+BACKENDS = ("sqlite", "postgresql")
 
 
 @pytest.fixture(scope="session")
@@ -22,13 +25,39 @@ def empty_store_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def database_url(postgresql: PostgreSQL) -> str:
+    """The URL of a database with tables, which tests take turns in."""
+    with psycopg.connect(postgresql.dsn, autocommit=True) as server:
+        server.execute("CREATE DATABASE contract")
+    url = f"postgresql+psycopg://postgres@127.0.0.1:{postgresql.port}/contract"
+    open_store(url, create=True).close()
+    return url
+
+
+def _emptied(url: str) -> str:
+    kept = {store_facts.name}
+    names = ", ".join(table.name for table in metadata.sorted_tables if table.name not in kept)
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        connection.execute(f"TRUNCATE {names} RESTART IDENTITY")
+    return url
+
+
 @pytest.fixture(params=BACKENDS)
-def store_url(request: pytest.FixtureRequest, tmp_path: Path, empty_store_file: Path) -> str:
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store with tables and no rows."""
-    assert request.param == "sqlite"
+    if request.param == "postgresql":
+        return _emptied(request.getfixturevalue("database_url"))
     path = tmp_path / "tasks.db"
-    shutil.copy(empty_store_file, path)
+    shutil.copy(request.getfixturevalue("empty_store_file"), path)
     return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def file_url(tmp_path: Path, empty_store_file: Path) -> str:
+    """The URL of a store in a file, for what only files have."""
+    shutil.copy(empty_store_file, tmp_path / "tasks.db")
+    return f"sqlite:///{tmp_path / 'tasks.db'}"
 
 
 @pytest.fixture

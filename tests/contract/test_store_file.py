@@ -201,10 +201,10 @@ def test_a_deleted_store_is_noticed_not_made_anew_and_can_be_rescued(
     scene: Scene, tmp_path: Path
 ) -> None:
     task_id = scene.submit()
-    assert not scene.store.inode_changed()
+    assert not scene.store.file_changed()
     for name in tmp_path.glob("tasks.db*"):
         name.unlink()
-    assert scene.store.inode_changed()
+    assert scene.store.file_changed()
     target = tmp_path / "tasks.db.rescued"
     target.touch()
     assert scene.store.rescue(target) == tmp_path / "tasks.db.rescued.1"
@@ -236,7 +236,7 @@ def test_a_replaced_store_is_noticed(scene: Scene, empty_store_file: Path) -> No
     copy = scene.store.path.with_suffix(".new")
     copy.write_bytes(empty_store_file.read_bytes())
     os.replace(copy, scene.store.path)
-    assert scene.store.inode_changed()
+    assert scene.store.file_changed()
 
 
 def test_a_reader_cannot_write(store: Store) -> None:

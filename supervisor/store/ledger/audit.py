@@ -35,6 +35,7 @@ class NoteReason(StrEnum):
     QUEUE_RESUMED = "queue_resumed"
     NODE_STARTED = "node_started"
     NODE_ENDED = "node_ended"
+    NODE_RETURNED = "node_returned"
     CLOCK_SET = "clock_set"
 
 

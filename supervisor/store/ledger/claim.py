@@ -12,16 +12,13 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, literal_column, select, text, update
+from sqlalchemy import bindparam, delete, literal_column, select, text, update
 
-from supervisor.model.record import Claim, Owner, Started
+from supervisor.model.record import Claim, Level, Owner, Started
 from supervisor.model.states import State, require_legal
 from supervisor.store.ledger.audit import SUPERVISOR, insert_audit
 from supervisor.store.schema import WHOLE_QUEUE, attempts, checkpoints, outbox, queues, tasks
 from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered
-
-#: A (queue, priority, type) that has PENDING rows.
-Level = tuple[str, int, str]
 
 
 def claim(
@@ -32,16 +29,21 @@ def claim(
     queues: Sequence[str] | None,
     types: Collection[str],
     only: Collection[str] | None = None,
+    tips: Sequence[str] | None = None,
     now: datetime,
 ) -> list[Claim]:
     """Give each owner at most one due task: highest priority first, then longest due.
 
     With `only`, none of these types may overtake a task of another: the first such ends the list.
+    With `tips`, ids that the bell named, the table is not searched for others.
     """
     if not owners:
         return []
-    levels = claimable_levels(session, queues, types)
-    chosen = _due(session, levels, len(owners), now, types if only is None else only)
+    allowed = types if only is None else only
+    if tips is None:
+        chosen = _due(session, queues, types, len(owners), now, allowed)
+    else:
+        chosen = _tipped(session, tips, queues, types, len(owners), now, allowed)
     if not chosen:
         return []
     require_legal(State.PENDING, State.RUNNING)
@@ -54,37 +56,55 @@ def claim(
     return claims
 
 
+def paused(session: Session) -> frozenset[tuple[str, int]]:
+    """Return what is paused: (queue, priority), or (queue, -1) for the queue as a whole."""
+    return frozenset((queue, priority) for queue, priority in session.rows(_select_paused))
+
+
+def _may_run(
+    level: Level,
+    wanted: Sequence[str] | None,
+    types: Collection[str],
+    held: frozenset[tuple[str, int]],
+) -> bool:
+    queue, priority, type_ = level
+    return (
+        type_ in types
+        and (wanted is None or queue in wanted)
+        and (queue, priority) not in held
+        and (queue, WHOLE_QUEUE) not in held
+    )
+
+
 def claimable_levels(
     session: Session, wanted: Sequence[str] | None, types: Collection[str]
-) -> list[Level]:
-    """Return the levels with PENDING rows that this node may run, in no order."""
-    paused = {(queue, priority) for queue, priority in session.rows(_select_paused)}
-    return [
-        (queue, priority, type_)
-        for queue, priority, type_ in session.rows(_select_levels)
-        if type_ in types
-        and (wanted is None or queue in wanted)
-        and (queue, priority) not in paused
-        and (queue, WHOLE_QUEUE) not in paused
-    ]
+) -> dict[Level, Any]:
+    """Return the levels with PENDING rows that this node may run, with the first time due."""
+    held = paused(session)
+    found = ((tuple(row[:3]), row[3]) for row in session.rows(_select_levels))
+    return {level: first for level, first in found if _may_run(level, wanted, types, held)}
 
 
 def next_due(
     session: Session, wanted: Sequence[str] | None, types: Collection[str]
 ) -> datetime | None:
     """Return when the first claimable task is (or was) due, or None when there is none."""
-    due = [
-        session.row(_select_first_due, *level)[0]
-        for level in claimable_levels(session, wanted, types)
-    ]
+    due = claimable_levels(session, wanted, types).values()
     found: datetime | None = session.decode(min(due)) if due else None
     return found
 
 
 def _due(
-    session: Session, levels: list[Level], limit: int, now: datetime, only: Collection[str]
+    session: Session,
+    wanted: Sequence[str] | None,
+    types: Collection[str],
+    limit: int,
+    now: datetime,
+    only: Collection[str],
 ) -> list[str]:
     at = session.encode(now)
+    firsts = claimable_levels(session, wanted, types)
+    levels = [level for level, first in firsts.items() if first <= at]
     chosen: list[str] = []
     for priority in sorted({level[1] for level in levels}, reverse=True):
         found = [
@@ -100,6 +120,31 @@ def _due(
             chosen.append(task_id)
         if len(chosen) == limit:
             break
+    return chosen
+
+
+def _tipped(
+    session: Session,
+    tips: Sequence[str],
+    wanted: Sequence[str] | None,
+    types: Collection[str],
+    limit: int,
+    now: datetime,
+    only: Collection[str],
+) -> list[str]:
+    """Choose among the tasks that the bell named: those that wait still and may run here."""
+    at = session.encode(now)
+    held = paused(session)
+    found = sorted(
+        (-priority, run_after, task_id, type_)
+        for task_id, queue, priority, type_, run_after in session.rows_of(_select_tipped, tips)
+        if run_after <= at and _may_run((queue, priority, type_), wanted, types, held)
+    )
+    chosen: list[str] = []
+    for _, _, task_id, type_ in found[:limit]:
+        if type_ not in only:
+            break
+        chosen.append(task_id)
     return chosen
 
 
@@ -185,7 +230,8 @@ def started(session: Session, starts: Sequence[Started]) -> None:
 
 def _select_levels() -> Ordered:
     # Three loose index scans, one in the other: each step is one seek in tasks_due to the next
-    # queue, then to the next priority of that queue, then to the next type of both.
+    # queue, then to the next priority of that queue, then to the next type of both; and one more
+    # to the first time due of each.
     pending = "FROM tasks /* INDEXED BY tasks_due */ WHERE state = 'PENDING'"
     return ordered(
         text(
@@ -206,7 +252,10 @@ def _select_levels() -> Ordered:
             f" UNION ALL SELECT queue, priority, (SELECT min(tasks.type) {pending}"
             " AND tasks.queue = t.queue AND tasks.priority = t.priority AND tasks.type > t.type)"
             " FROM t WHERE t.type IS NOT NULL"
-            ") SELECT queue, priority, type FROM t WHERE type IS NOT NULL"
+            ") SELECT queue, priority, type,"
+            f" (SELECT min(run_after) {pending} AND tasks.queue = t.queue"
+            " AND tasks.priority = t.priority AND tasks.type = t.type)"
+            " FROM t WHERE type IS NOT NULL"
         )
     )
 
@@ -230,7 +279,8 @@ def _select_due() -> Ordered:
         .where(*_level(), tasks.c.run_after <= bindparam("now"))
         .order_by(tasks.c.run_after, tasks.c.task_id)
         .limit(bindparam("limit"))
-        .offset(literal_column("0")),
+        .offset(literal_column("0"))
+        .with_for_update(skip_locked=True),  # what another node is about to claim is not waited for
         "the_queue",
         "the_priority",
         "the_type",
@@ -239,12 +289,13 @@ def _select_due() -> Ordered:
     )
 
 
-def _select_first_due() -> Ordered:
+def _select_tipped(size: int) -> Ordered:
+    column = tasks.c
     return ordered(
-        select(func.min(tasks.c.run_after)).where(*_level()),
-        "the_queue",
-        "the_priority",
-        "the_type",
+        select(column.task_id, column.queue, column.priority, column.type, column.run_after)
+        .where(column.task_id.in_(ids(size)), text("/* + */state = 'PENDING'"))
+        .with_for_update(skip_locked=True),
+        *id_names(size),
     )
 
 

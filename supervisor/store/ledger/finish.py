@@ -30,7 +30,7 @@ from supervisor.store.ledger.audit import (
 )
 from supervisor.store.ledger.submit import EVENT_DUE, insert_event, submit
 from supervisor.store.ledger.succeed import encode_usage, succeed
-from supervisor.store.schema import attempt_logs, attempts, tasks
+from supervisor.store.schema import Moment, attempt_logs, attempts, tasks
 from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered, storable
 
 Rows = list[tuple[Any, ...]]
@@ -288,7 +288,10 @@ def _select_facts(size: int) -> Ordered:
             column.mark_by,
             column.mark_reason,
             column.mark_at,
-        ).where(column.task_id.in_(ids(size))),
+        )
+        .where(column.task_id.in_(ids(size)))
+        .order_by(column.task_id)
+        .with_for_update(),
         *id_names(size),
     )
 
@@ -319,7 +322,9 @@ def _update_attempt() -> Ordered:
         "verdict",
         "detail",
     )
-    started_at: ColumnElement[Any] = func.coalesce(bindparam("started"), attempts.c.started_at)
+    started_at: ColumnElement[Any] = func.coalesce(
+        bindparam("started", type_=Moment), attempts.c.started_at
+    )
     return ordered(
         update(attempts)
         .values(started_at=started_at, **{name: bindparam(f"its_{name}") for name in names})

@@ -24,6 +24,7 @@ from supervisor.store.ledger.claim import delete_events
 from supervisor.store.ledger.submit import (
     EVENT_DUE,
     insert_event,
+    lock_keys,
     release_expired,
     select_holders,
 )
@@ -143,6 +144,7 @@ def _take_key(session: Session, row: _Row, now: datetime) -> str | None:
     """Free the way for the row's dedup key, or return the task that holds it."""
     if row.dedup_key is None:
         return None
+    lock_keys(session, [row.dedup_key])
     for _, holder, until in session.rows_of(select_holders, [row.dedup_key]):
         if until is None or until > session.encode(now):
             return str(holder)
@@ -247,7 +249,10 @@ def _select_rows(size: int) -> Ordered:
             column.mark_kind,
             column.dedup_key,
             column.ended_at,
-        ).where(column.task_id.in_(ids(size))),
+        )
+        .where(column.task_id.in_(ids(size)))
+        .order_by(column.task_id)
+        .with_for_update(),
         *id_names(size),
     )
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, literal_column, select, text, update
+from sqlalchemy import Select, bindparam, delete, func, literal_column, select, text, update
+from sqlalchemy.dialects.postgresql import insert
 
-from supervisor.model.record import Mark, NodeRecord, ProcessIdentity
+from supervisor.model.record import Due, Mark, NodeRecord, ProcessIdentity
 from supervisor.store.ledger.audit import SUPERVISOR, NoteReason, write_note
 from supervisor.store.ledger.finish import mark_of
 from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
@@ -21,13 +22,22 @@ from supervisor.store.schema import (
     attempts,
     autopsies,
     checkpoints,
+    node_types,
     nodes,
     outbox,
     task_types,
     tasks,
     workers,
 )
-from supervisor.store.session import Ordered, Session, insert_into, ordered, storable
+from supervisor.store.session import (
+    Ordered,
+    Session,
+    id_names,
+    ids,
+    insert_into,
+    ordered,
+    storable,
+)
 
 
 def checkpoint(
@@ -41,8 +51,8 @@ def checkpoint(
     return True
 
 
-def register_node(session: Session, node: NodeRecord) -> None:
-    """Write down that this node runs."""
+def register_node(session: Session, node: NodeRecord, lease_s: float | None) -> None:
+    """Write down that this node runs, and for how long that holds without a word from it."""
     process = node.process
     session.write(
         _insert_node,
@@ -55,13 +65,22 @@ def register_node(session: Session, node: NodeRecord) -> None:
         node.version,
         node.listen,
         session.encode(node.started_at),
+        *_lease(session, node.started_at, lease_s),
     )
     note = f"{node.node_name} ({node.node_id}), pid {process.pid}"
     _node_note(session, node.started_at, NoteReason.NODE_STARTED, note)
 
 
+def _lease(session: Session, now: datetime, lease_s: float | None) -> tuple[Any, Any]:
+    """Return the end of a lease and when it was given."""
+    if lease_s is None:
+        return None, None
+    return session.encode(now + timedelta(seconds=lease_s)), session.encode(now)
+
+
 def end_node(session: Session, node_id: str, now: datetime, note: str) -> None:
     """Write down that a node has ended; its first end stands."""
+    session.write(_delete_node_types, node_id)
     if session.write(_update_node_ended, session.encode(now), note, node_id):
         _node_note(session, now, NoteReason.NODE_ENDED, f"{node_id}: {note}")
 
@@ -77,9 +96,11 @@ def record_types(
 ) -> None:
     """Write down which types a node knows, with the queue each names; what it knew before goes."""
     session.write(_update_types_left, node_id)
-    session.write_many(_delete_type, [(name,) for name in types])
+    session.write(_delete_node_types, node_id)
+    names = sorted(types)  # in one order, so that two nodes never wait for each other
     at = session.encode(now)
-    session.write_many(_insert_type, [(name, queue, node_id, at) for name, queue in types.items()])
+    session.write_many(_upsert_type, [(name, types[name], node_id, at) for name in names])
+    session.write_many(_insert_node_type, [(node_id, name) for name in names])
 
 
 def record_workers(session: Session, records: Sequence[WorkerRecord]) -> None:
@@ -101,14 +122,18 @@ def _encoded(session: Session, record: WorkerRecord | AutopsyRecord) -> tuple[An
     )
 
 
-def publish(session: Session, limit: int) -> int:
-    """Take up to `limit` events off the outbox; return how many.
+def publish(session: Session, limit: int) -> list[Due]:
+    """Take up to `limit` events off the outbox; return those whose task waits still.
 
-    On the embedded store the listener reads the rows themselves, so nothing more is to be sent.
+    Whoever rings does so before the commit: rung twice is harmless, never rung costs a poll.
     """
     events = session.rows(_select_events, limit)
-    session.write_many(_delete_event, events)
-    return len(events)
+    session.write_many(_delete_event, [event[:2] for event in events])
+    waiting = session.rows_of(_select_waiting, (event[0] for event in events))
+    return [
+        Due((queue, priority, type_), task_id, session.decode(run_after).timestamp())
+        for task_id, queue, priority, type_, run_after in waiting
+    ]
 
 
 def marks(session: Session, node_id: str) -> list[Mark]:
@@ -121,12 +146,17 @@ def marks(session: Session, node_id: str) -> list[Mark]:
     return found
 
 
-def orphans(session: Session, node_id: str) -> list[Orphan]:
+def orphans(session: Session, node_id: str, now: datetime) -> list[Orphan]:
     """Return the RUNNING attempts of every other node, oldest claim first."""
-    return [_orphan(session, row) for row in session.rows(_select_orphans, node_id)]
+    return [_orphan(session, row, now) for row in session.rows(_select_orphans, node_id)]
 
 
-def _orphan(session: Session, row: Any) -> Orphan:
+def owned(session: Session, node_id: str, now: datetime) -> list[Orphan]:
+    """Return the RUNNING attempts of this node as the store has them, oldest claim first."""
+    return [_orphan(session, row, now) for row in session.rows(_select_owned, node_id)]
+
+
+def _orphan(session: Session, row: Any, now: datetime) -> Orphan:
     return Orphan(
         task_id=row[0],
         attempt=row[1],
@@ -135,14 +165,23 @@ def _orphan(session: Session, row: Any) -> Orphan:
         max_retries=row[4],
         mark=mark_of(session, *row[5:9]),
         node_id=row[9],
-        node=node_of(session, row[16:]) if row[16] is not None else None,
+        node=node_of(session, row[16:26]) if row[16] is not None else None,
         worker_id=row[10],
         pid=row[11],
         start_ticks=row[12],
         claimed_at=session.decode(row[13]),
         started_at=session.decode(row[14]),
         timeout=row[15],
+        lease_over_s=_over(session, row[26], now),
     )
+
+
+def _over(session: Session, lease_until: Any, now: datetime) -> float | None:
+    """Return how long ago a lease ended; None where there is none."""
+    if lease_until is None:
+        return None
+    until: datetime = session.decode(lease_until)
+    return (now - until).total_seconds()
 
 
 def unended_nodes(session: Session) -> list[NodeRecord]:
@@ -202,6 +241,8 @@ def _insert_node() -> Ordered:
         "version",
         "listen",
         "started_at",
+        "lease_until",
+        "renewed_at",
     )
 
 
@@ -225,12 +266,22 @@ def _update_types_left() -> Ordered:
     )
 
 
-def _delete_type() -> Ordered:
-    return ordered(delete(task_types).where(task_types.c.type == bindparam("the_type")), "the_type")
+def _upsert_type() -> Ordered:
+    columns = [column.name for column in task_types.c]
+    new = {name: bindparam(name, type_=task_types.c[name].type) for name in columns}
+    made = insert(task_types).values(new)
+    said = {name: made.excluded[name] for name in columns if name != "type"}
+    return ordered(made.on_conflict_do_update(index_elements=["type"], set_=said), *columns)
 
 
-def _insert_type() -> Ordered:
-    return insert_into(task_types)
+def _insert_node_type() -> Ordered:
+    return insert_into(node_types)
+
+
+def _delete_node_types() -> Ordered:
+    return ordered(
+        delete(node_types).where(node_types.c.node_id == bindparam("the_node")), "the_node"
+    )
 
 
 def _delete_worker() -> Ordered:
@@ -258,8 +309,19 @@ def _select_events() -> Ordered:
         select(outbox.c.task_id, outbox.c.event_id)
         .order_by(outbox.c.task_id, outbox.c.event_id)
         .limit(bindparam("limit"))
-        .offset(literal_column("0")),
+        .offset(literal_column("0"))
+        .with_for_update(skip_locked=True),  # another node is about to ring for those
         "limit",
+    )
+
+
+def _select_waiting(size: int) -> Ordered:
+    column = tasks.c
+    return ordered(
+        select(column.task_id, column.queue, column.priority, column.type, column.run_after).where(
+            column.task_id.in_(ids(size)), text("/* + */state = 'PENDING'")
+        ),
+        *id_names(size),
     )
 
 
@@ -286,14 +348,35 @@ def _select_marks() -> Ordered:
 
 
 def _select_unended() -> Ordered:
-    columns = (column for column in nodes.c if column.name != "note")
-    return ordered(select(*columns).where(nodes.c.ended_at.is_(None)).order_by(nodes.c.started_at))
+    return ordered(
+        select(*_NODE_COLUMNS).where(nodes.c.ended_at.is_(None)).order_by(nodes.c.started_at)
+    )
+
+
+#: What `node_of` reads.
+_NODE_COLUMNS = tuple(
+    nodes.c[name]
+    for name in (
+        "node_id", "node_name", "pid", "start_ticks", "boot_id", "pid_ns", "version", "listen",
+        "started_at", "ended_at",
+    )
+)  # fmt: skip
 
 
 def _select_orphans() -> Ordered:
+    its_node = attempts.c.node_id != bindparam("the_node")
+    return ordered(_select_running_attempts().where(its_node), "the_node")
+
+
+def _select_owned() -> Ordered:
+    its_node = attempts.c.node_id == bindparam("the_node")
+    return ordered(_select_running_attempts().where(its_node), "the_node")
+
+
+def _select_running_attempts() -> Select[Any]:
     task, attempt, node = tasks.c, attempts.c, nodes.c
     its_attempt = (attempt.task_id == task.task_id) & (attempt.attempt == task.attempt)
-    return ordered(
+    return (
         select(
             task.task_id,
             task.attempt,
@@ -311,12 +394,12 @@ def _select_orphans() -> Ordered:
             attempt.claimed_at,
             attempt.started_at,
             func.coalesce(attempt.timeout, task.timeout),
-            *(column for column in node if column.name != "note"),
+            *_NODE_COLUMNS,
+            node.lease_until,
         )
         .select_from(
             tasks.join(attempts, its_attempt).outerjoin(nodes, node.node_id == attempt.node_id)
         )
-        .where(text("state = 'RUNNING'"), attempt.node_id != bindparam("the_node"))
-        .order_by(attempt.claimed_at, task.task_id),
-        "the_node",
+        .where(text("state = 'RUNNING'"))
+        .order_by(attempt.claimed_at, task.task_id)
     )

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import uuid_utils
 from sqlalchemy import bindparam, select, text, update
+from sqlalchemy.dialects.postgresql import insert
 
 from supervisor.errors import Refused
-from supervisor.model.record import Submitted
+from supervisor.model.record import Due, Submitted
 from supervisor.model.spec import DEFAULT_QUEUE, TaskSpec
 from supervisor.store.ledger.audit import UNKNOWN_OPERATOR, insert_audit
 from supervisor.store.schema import WHOLE_QUEUE, outbox, queues, task_types, tasks
@@ -36,11 +38,35 @@ def submit(session: Session, specs: Sequence[TaskSpec], now: datetime) -> list[S
     """
     known = _Known(session, specs, now)
     answers = [known.answer(spec) for spec in specs]
+    if not known.new:
+        return answers
     queues_of = _queues_of(session, known.new)
     _register_queues(session, set(queues_of.values()), now)
     session.write_many(release_expired, [(task_id,) for task_id in known.expired])
     _insert(session, known.new, queues_of, now)
-    return answers
+    return [
+        replace(answer, due=_due(answer.task_id, known.new, queues_of, now))
+        if answer.created
+        else answer
+        for answer in answers
+    ]
+
+
+def _due(
+    task_id: str, new: Mapping[str, TaskSpec], queues_of: Mapping[str, str], now: datetime
+) -> Due:
+    spec = new[task_id]
+    level = (queues_of[task_id], spec.priority, spec.type)
+    return Due(level, task_id, (spec.run_after or now).timestamp())
+
+
+def lock_keys(session: Session, keys: Sequence[str]) -> None:
+    """Let nobody else give these keys away until this transaction ends.
+
+    SQLite has one writer at a time. Elsewhere two submits could both find a key free.
+    """
+    if keys:
+        session.lock(sorted(set(keys)))
 
 
 def _queues_of(session: Session, new: Mapping[str, TaskSpec]) -> dict[str, str]:
@@ -62,8 +88,9 @@ class _Known:
         self.expired: list[str] = []
         self._holders: dict[str, str] = {}
         wanted = [spec.task_id for spec in specs if spec.task_id is not None]
-        self._stored = {row[0]: row for row in session.rows_of(_select_same, wanted)}
         keys = [spec.dedup_key for spec in specs if spec.dedup_key is not None]
+        lock_keys(session, [*keys, *wanted])
+        self._stored = {row[0]: row for row in session.rows_of(_select_same, wanted)}
         at = session.encode(now)
         for key, task_id, until in session.rows_of(select_holders, keys):
             if until is not None and until <= at:
@@ -271,4 +298,6 @@ def _select_queue() -> Ordered:
 
 
 def _insert_queue() -> Ordered:
-    return insert_into(queues, "queue", "priority", "paused", "at")
+    columns = ("queue", "priority", "paused", "at")
+    new = {name: bindparam(name, type_=queues.c[name].type) for name in columns}
+    return ordered(insert(queues).values(new).on_conflict_do_nothing(), *columns)

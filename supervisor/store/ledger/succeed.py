@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
-from sqlalchemy import bindparam, func, text, update
+from sqlalchemy import Integer, String, bindparam, func, text, update
 
 from supervisor.model.outcome import Outcome, Settlement, succeeded
 from supervisor.model.record import Ending
 from supervisor.model.states import State, require_legal
 from supervisor.store.ledger.audit import insert_audit
-from supervisor.store.schema import attempts
+from supervisor.store.schema import Moment, attempts
 from supervisor.store.session import Ordered, Session, ordered, storable
 
 _encode = msgspec.json.Encoder().encode  # on the hot path: a tenth of what json.dumps takes
@@ -99,6 +99,12 @@ def _move(size: int) -> Ordered:
             " AND /* + */tasks.state = 'RUNNING' AND /* + */tasks.mark_kind IS NULL"
             " AND tasks.dedup_ttl IS NULL"
             " RETURNING tasks.task_id, tasks.retry_count, tasks.crash_count"
+        ).bindparams(
+            *(
+                bindparam(name, type_=kind)
+                for row in names
+                for name, kind in zip(row, (String, Integer, Moment), strict=True)
+            )
         ),
         *(name for row in names for name in row),
     )
@@ -108,7 +114,7 @@ def _update_attempt() -> Ordered:
     return ordered(
         update(attempts)
         .values(
-            started_at=func.coalesce(bindparam("started"), attempts.c.started_at),
+            started_at=func.coalesce(bindparam("started", type_=Moment), attempts.c.started_at),
             ended_at=bindparam("ended"),
             outcome=text("'SUCCESS'"),
             reason=text("'returned'"),

@@ -6,14 +6,17 @@ import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from typing import TypeVar
 
 import sqlalchemy as sa
 
 from supervisor.clock import Clock
+from supervisor.errors import StoreBusy
 from supervisor.model.outcome import Settlement
 from supervisor.model.record import (
     Acted,
     Claim,
+    Due,
     Ending,
     Mark,
     NodeRecord,
@@ -23,20 +26,26 @@ from supervisor.model.record import (
 )
 from supervisor.model.spec import TaskSpec
 from supervisor.store.engine import Store
-from supervisor.store.ledger import claim, clock, finish, intervene, node, retire, submit
+from supervisor.store.ledger import claim, clock, finish, intervene, lease, node, retire, submit
 from supervisor.store.ledger.audit import SUPERVISOR, write_note
 from supervisor.store.ledger.intervene import Act
 from supervisor.store.record import AutopsyRecord, Orphan, Retired, WorkerRecord
 from supervisor.store.session import Session
 
+#: A transaction that others stood in the way of is tried so often, after a pause of so long.
+TRIES, AGAIN_AFTER_S = 6, (0.001, 0.02)
+
+T = TypeVar("T")
+
 
 class Look:
     """Questions a node asks between its writes; they need no turn as a writer."""
 
-    __slots__ = ("_session",)
+    __slots__ = ("_now", "_session")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, now: Callable[[], datetime]) -> None:
         self._session = session
+        self._now = now
 
     def marks(self, node_id: str) -> list[Mark]:
         """Return the stop marks on RUNNING attempts of this node."""
@@ -44,7 +53,15 @@ class Look:
 
     def orphans(self, node_id: str) -> list[Orphan]:
         """Return the RUNNING attempts of every other node, oldest claim first."""
-        return node.orphans(self._session, node_id)
+        return node.orphans(self._session, node_id, self._now())
+
+    def owned(self, node_id: str) -> list[Orphan]:
+        """Return the RUNNING attempts of this node as the store has them, oldest claim first."""
+        return node.owned(self._session, node_id, self._now())
+
+    def paused(self) -> frozenset[tuple[str, int]]:
+        """Return what is paused: (queue, priority), or (queue, -1) for the queue as a whole."""
+        return claim.paused(self._session)
 
     def unended_nodes(self) -> list[NodeRecord]:
         """Return the nodes whose end nobody has written down, oldest first."""
@@ -75,14 +92,23 @@ class Transaction(Look):
         queues: Sequence[str] | None,
         types: Collection[str],
         only: Collection[str] | None = None,
+        tips: Sequence[str] | None = None,
         now: datetime,
     ) -> list[Claim]:
         """Give each owner at most one due task: highest priority first, then longest due.
 
         With `only`, the first due task of another of `types` ends the list: none overtakes it.
+        With `tips` only these ids are looked at, without them the whole table.
         """
         return claim.claim(
-            self._session, owners, node_id=node_id, queues=queues, types=types, only=only, now=now
+            self._session,
+            owners,
+            node_id=node_id,
+            queues=queues,
+            types=types,
+            only=only,
+            tips=tips,
+            now=now,
         )
 
     def started(self, starts: Sequence[Started]) -> None:
@@ -146,9 +172,21 @@ class Transaction(Look):
         """
         return intervene.resume(self._session, queue, priority, Act(by, reason, now))
 
-    def register_node(self, record: NodeRecord) -> None:
-        """Write down that this node runs."""
-        node.register_node(self._session, record)
+    def register_node(self, record: NodeRecord, lease_s: float | None = None) -> None:
+        """Write down that this node runs; with `lease_s`, for how long without another word."""
+        node.register_node(self._session, record, lease_s)
+
+    def renew(self, node_id: str, lease_s: float, skew_s: float) -> bool:
+        """Renew a node's lease; False when it was over or somebody wrote down the node's end."""
+        return lease.renew(self._session, node_id, lease_s, skew_s)
+
+    def revive(self, node_id: str, lease_s: float, skew_s: float) -> None:
+        """Give a node a new lease, after everything that ran on it has ended."""
+        lease.revive(self._session, node_id, lease_s, skew_s)
+
+    def lead(self, role: str, node_id: str, lease_s: float) -> int | None:
+        """Take or keep a role; return the term, or None while another node holds it."""
+        return lease.lead(self._session, role, node_id, lease_s)
 
     def end_node(self, node_id: str, now: datetime, note: str) -> None:
         """Write down that a node has ended; its first end stands."""
@@ -195,8 +233,8 @@ class Transaction(Look):
         """Do the same if the clock was set back while no node ran."""
         return clock.mind_clock(self._session, now)
 
-    def publish(self, limit: int) -> int:
-        """Take up to `limit` events off the outbox; return how many."""
+    def publish(self, limit: int) -> list[Due]:
+        """Take up to `limit` events off the outbox; return those whose task waits still."""
         return node.publish(self._session, limit)
 
     def forget(self, copies: Sequence[Retired]) -> list[str]:
@@ -211,9 +249,25 @@ class Transaction(Look):
 class Ledger:
     """The sole writer of the store. Safe to share between threads."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock | None = None) -> None:
         self.store = store
-        self.clock = clock
+        self.clock = clock or store.clock
+
+    def run(self, act: Callable[[Transaction], T]) -> T:
+        """Do it in a transaction of its own, anew when another one got in its way.
+
+        `act` may be called several times; what it returned last was committed. Raises:
+        StoreUnavailable.
+        """
+        for left in reversed(range(TRIES)):
+            try:
+                with self.transaction() as transaction:
+                    return act(transaction)
+            except StoreBusy:
+                if not left:
+                    raise
+            self.clock.sleep(random.uniform(*AGAIN_AFTER_S))
+        raise AssertionError("the last try either returned or raised")
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
@@ -222,7 +276,7 @@ class Ledger:
         Raises: StoreUnavailable.
         """
         with self.store.writing() as session:
-            yield Transaction(session)
+            yield Transaction(session, self.clock.now)
 
     @contextmanager
     def looking(self) -> Iterator[Look]:
@@ -231,7 +285,7 @@ class Ledger:
         Raises: StoreUnavailable.
         """
         with self.store.looking() as session:
-            yield Look(session)
+            yield Look(session, self.clock.now)
 
     def joined(self, connection: sa.Connection) -> Transaction:
         """Return the verbs over the caller's own connection: commit and rollback stay theirs.
@@ -239,4 +293,4 @@ class Ledger:
         Raises: Refused when it is in autocommit or open on another database; StoreUnavailable
         when another writer holds the lock for longer than that connection waits.
         """
-        return Transaction(self.store.join(connection))
+        return Transaction(self.store.join(connection), self.clock.now)

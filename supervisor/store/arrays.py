@@ -1,0 +1,141 @@
+"""One open transaction on PostgreSQL: a statement over many rows goes out once, with arrays.
+
+Secret kept here: how the statement for one row becomes the one for many. An INSERT selects from
+`unnest`, an UPDATE or DELETE joins with it, a list of ids or of VALUES becomes arrays: one round
+trip whatever the number of rows, and a plan that can be kept. Only the PostgreSQL store makes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Insert, String
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.types import NullType, TypeEngine
+
+from supervisor.store.session import Build, BuildSized, Ordered, Session, Statements
+
+#: A parameter as the dialect writes it, with the cast it may add.
+_PARAMETER = re.compile(r"%\((\w+)\)s(?:::[A-Z]+(?: WITH TIME ZONE)?(?:\(\d+\))?)?")
+_ONE_OF = re.compile(rf"IN \({_PARAMETER.pattern}\)")
+_ROW = re.compile(rf"VALUES \({_PARAMETER.pattern}(?:, {_PARAMETER.pattern})*\)")
+
+
+#: Held by the transaction, so it works through a pooler too; in one order, so that two never wait
+#: for each other.
+_LOCK = (
+    "SELECT pg_advisory_xact_lock(hashtextextended(key, 5))"
+    " FROM (SELECT unnest(%s::text[]) AS key ORDER BY 1) AS keys"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """The three ways of one statement: for one row, for arrays of rows, for arrays of ids."""
+
+    one: str
+    many: str
+    each: str
+
+
+class ArrayStatements(Statements):
+    """The SQL of every statement used so far, in each of its ways."""
+
+    def __init__(self) -> None:
+        super().__init__(PGDialect_psycopg(paramstyle="pyformat"))  # type: ignore[no-untyped-call]
+        self._compiled: dict[Callable[..., Ordered], _Compiled] = {}
+
+    def compiled(self, build: Callable[..., Ordered], *sized: int) -> _Compiled:
+        """Return the ways of a statement."""
+        return self._compiled.get(build) or self._compile_ways(build, build(*sized))
+
+    def _compile_ways(self, build: Callable[..., Ordered], what: Ordered) -> _Compiled:
+        keys = list(what.names) if isinstance(what.statement, Insert) else None
+        made: Any = what.statement.compile(dialect=self.dialect, column_keys=keys)  # type: ignore[attr-defined]
+        sql = " ".join(str(made.string).split())
+        found = tuple(_PARAMETER.findall(sql))
+        if found != what.names:
+            raise AssertionError(f"{build.__qualname__} takes {found}, declared {what.names}")
+        arrays = {name: self._array(made.binds[name].type) for name in found}
+        ways = _Compiled(
+            one=_PARAMETER.sub(lambda m: f"%s{arrays[m[1]][:-2]}", sql),
+            many=_many(sql, arrays) if found else sql,
+            each=_each(sql, arrays),
+        )
+        self._compiled[build] = ways
+        return ways
+
+    def _array(self, kind: TypeEngine[Any]) -> str:
+        """Return the cast to an array of a type; none to one that nobody declared."""
+        if isinstance(kind, NullType):
+            return "[]"
+        if isinstance(kind, String):
+            return "::text[]"  # a cast to VARCHAR(n) would cut without a word
+        return f"::{self.dialect.type_compiler_instance.process(kind)}[]"
+
+
+def _many(sql: str, arrays: dict[str, str]) -> str:
+    """Return a statement over arrays of its parameters."""
+    given = ", ".join(f"%s{arrays[name]}" for name in arrays)
+    if sql.startswith("INSERT"):
+        return _ROW.sub(f"SELECT * FROM unnest({given})", sql)
+    joined = _PARAMETER.sub(lambda m: f"it.{m[1]}", sql)
+    names = ", ".join(arrays)
+    word = "USING" if sql.startswith("DELETE") else "FROM"
+    head, where, tail = joined.partition(" WHERE ")
+    return f"{head} {word} unnest({given}) AS it ({names}){where}{tail}"
+
+
+def _each(sql: str, arrays: dict[str, str]) -> str:
+    """Return a statement over one row of a list with arrays in its place."""
+    sql = _ONE_OF.sub(lambda m: f"= ANY(%s{arrays[m[1]]})", sql)
+    given = ", ".join(f"%s{array}" for array in arrays.values())
+    return _ROW.sub(f"SELECT * FROM unnest({given})", sql)
+
+
+class ArraySession(Session):
+    """The cursor of an open transaction on PostgreSQL."""
+
+    __slots__ = ()
+
+    _statements: ArrayStatements
+
+    def rows(self, build: Build, *parameters: Any) -> list[Any]:
+        found: list[Any] = self._run(self._statements.compiled(build).one, parameters).fetchall()
+        return found
+
+    def row(self, build: Build, *parameters: Any) -> Any:
+        return self._run(self._statements.compiled(build).one, parameters).fetchone()
+
+    def rows_for(self, build: BuildSized, given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        if not given:
+            return []
+        cursor = self._run(self._statements.compiled(build, 1).each, _columns(given))
+        return cursor.fetchall() if cursor.description else []
+
+    def write(self, build: Build, *parameters: Any) -> int:
+        count: int = self._run(self._statements.compiled(build).one, parameters).rowcount
+        return count
+
+    def write_many(self, build: Build, rows: Sequence[tuple[Any, ...]]) -> None:
+        if len(rows) == 1:
+            self._run(self._statements.compiled(build).one, rows[0])
+        elif rows:
+            self._run(self._statements.compiled(build).many, _columns(rows))
+
+    def lock(self, keys: Sequence[str]) -> None:
+        self._run(_LOCK, [list(keys)])
+
+    def decode(self, value: Any) -> Any:
+        return value.astimezone(UTC) if isinstance(value, datetime) else value
+
+    def _run(self, sql: str, parameters: Sequence[Any]) -> Any:
+        return self._cursor.execute(sql, parameters)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]

@@ -1,0 +1,89 @@
+"""Leases, by the store's own clock: until when a node owns what it runs, and who leads.
+
+Invariants: a lease that is over is never renewed, only given anew to a node on which nothing runs
+any more; of two nodes that ask for a role one gets it, and each change of hands has a higher term.
+Called through `Transaction`, on a store that nodes share.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import text
+
+from supervisor.store.ledger.audit import SUPERVISOR, NoteReason, write_note
+from supervisor.store.session import Ordered, Session, ordered
+
+
+def renew(session: Session, node_id: str, lease_s: float, skew_s: float) -> bool:
+    """Renew a node's lease; False when it was over or the node's end is written down."""
+    return session.write(_renew, lease_s, skew_s, node_id) == 1
+
+
+def revive(session: Session, node_id: str, lease_s: float, skew_s: float) -> None:
+    """Give a node a new lease, after everything that ran on it has ended."""
+    row = session.row(_revive, lease_s, skew_s, node_id)
+    now: datetime = session.decode(row[0])
+    write_note(
+        session,
+        now,
+        task_id=None,
+        attempt=None,
+        operator=SUPERVISOR,
+        reason=NoteReason.NODE_RETURNED,
+        text=f"{node_id}: its lease was over; what ran on it has ended, and it takes tasks again",
+    )
+
+
+def lead(session: Session, role: str, node_id: str, lease_s: float) -> int | None:
+    """Take or keep a role; return the term, or None while another node holds it."""
+    row = session.row(_lead, role, node_id, lease_s)
+    return None if row is None else int(row[0])
+
+
+# The time of the lease is the one at which the statement runs, not the one at which its transaction
+# began: a transaction that waited for a lock must not hand out what is over.
+_NOW = "clock_timestamp()"
+
+
+def _renew() -> Ordered:
+    return ordered(
+        text(
+            f"UPDATE nodes SET lease_until = {_NOW} + make_interval(secs => :lease),"
+            f" renewed_at = {_NOW}, skew_s = :skew"
+            f" WHERE node_id = :the_node AND ended_at IS NULL AND lease_until > {_NOW}"
+        ),
+        "lease",
+        "skew",
+        "the_node",
+    )
+
+
+def _revive() -> Ordered:
+    return ordered(
+        text(
+            f"UPDATE nodes SET lease_until = {_NOW} + make_interval(secs => :lease),"
+            f" renewed_at = {_NOW}, skew_s = :skew, ended_at = NULL, note = NULL"
+            f" WHERE node_id = :the_node RETURNING {_NOW}"
+        ),
+        "lease",
+        "skew",
+        "the_node",
+    )
+
+
+def _lead() -> Ordered:
+    return ordered(
+        text(
+            "INSERT INTO leaders AS old (role, node_id, term, lease_until)"
+            f" VALUES (:the_role, :the_node, 1, {_NOW} + make_interval(secs => :lease))"
+            " ON CONFLICT (role) DO UPDATE SET node_id = excluded.node_id,"
+            " lease_until = excluded.lease_until,"
+            " term = old.term + (old.node_id <> excluded.node_id)::int"
+            f" WHERE old.node_id = excluded.node_id OR old.lease_until < {_NOW}"
+            " RETURNING term"
+        ),
+        "the_role",
+        "the_node",
+        "lease",
+    )

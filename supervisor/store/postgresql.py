@@ -1,0 +1,373 @@
+"""A store in a PostgreSQL database: any number of nodes and clients on any number of hosts.
+
+Secret kept here: connections (direct or through a pooler in transaction mode: no state of a session
+is relied on then), time-outs, whose time counts (the database's), and the plain words for errors.
+Invariant: a transaction that failed was not written, unless the link was lost at its commit, which
+the error says. Where another transaction stood in the way it is a `StoreBusy`: try again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from psycopg.pq import TransactionStatus
+from sqlalchemy.engine import URL, make_url
+
+from supervisor.clock import Clock
+from supervisor.errors import Refused, StoreBusy, StoreUnavailable, SupervisorError
+from supervisor.store.arrays import ArraySession, ArrayStatements
+from supervisor.store.engine import WRITE_DEADLINE_S, Store
+from supervisor.store.schema import store_facts
+from supervisor.store.session import Session
+
+CONNECT_TIMEOUT_S = 5
+#: A peer that does not answer is given up after about this long, in a statement or between two.
+LINK: dict[str, Any] = {
+    "connect_timeout": CONNECT_TIMEOUT_S,
+    "keepalives_idle": 4,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+#: What every transaction of ours lives with. A node that is cut off or stopped in the middle of one
+#: must not keep its rows locked for longer than others can wait.
+_LIMITS = {
+    "lock_timeout": "5s",
+    "statement_timeout": "30s",
+    "idle_in_transaction_session_timeout": "5s",
+    "timezone": "UTC",
+    "random_page_cost": "1.1",  # an index is never dearer than to read a whole table
+}
+#: Statements that were sent twice are kept prepared, with a plan made once for any parameters: what
+#: a batch holds changes, how it is found does not.
+_DIRECT = {**_LIMITS, "plan_cache_mode": "force_generic_plan"}
+PREPARE_AFTER = 1
+#: The database's time is carried on by our own clock for this long.
+MEASURE_EVERY_S = 10.0
+#: Numbers the lock under which tables are changed.
+_UPGRADE_LOCK = 7_716_253_590
+
+
+class DatabaseClock:
+    """The database's time, measured now and then and carried on by a clock that nobody sets."""
+
+    def __init__(self, own: Clock) -> None:
+        self._own = own
+        self._base = own.now()
+        self._base_boot = own.boot()
+        self.measured_at = float("-inf")
+        self.skew_s = 0.0
+
+    def measured(self, theirs: datetime, before: float, after: float) -> None:
+        """Take in what the database said between two moments of `boot()`."""
+        middle = (before + after) / 2
+        off = (theirs - self._at(middle)).total_seconds()
+        if self.measured_at == float("-inf") or abs(off) > (after - before) / 2:
+            self._base, self._base_boot = theirs, middle
+        self.measured_at = after
+        self.skew_s = (self._own.now() - self._at(self._own.boot())).total_seconds()
+
+    def _at(self, boot: float) -> datetime:
+        return self._base + timedelta(seconds=boot - self._base_boot)
+
+    def now(self) -> datetime:
+        return self._at(self._own.boot())
+
+    def mono(self) -> float:
+        return self._own.mono()
+
+    def boot(self) -> float:
+        return self._own.boot()
+
+    def sleep(self, seconds: float) -> None:
+        self._own.sleep(seconds)
+
+
+class ServerStore(Store):
+    """An open store on a server; `is_pooled` says that a pooler stands between."""
+
+    is_shared = True
+
+    def __init__(self, url: URL, own: Clock) -> None:
+        self.url = url.render_as_string(hide_password=False)
+        self.name = url.render_as_string(hide_password=True)
+        self.is_pooled = False
+        self.clock: DatabaseClock = DatabaseClock(own)
+        self.statements = ArrayStatements()
+        self._arguments = _arguments(url)
+        self._idle: list[psycopg.Connection[Any]] = []
+        self._lock = threading.Lock()
+        self._engine = sa.create_engine(
+            "postgresql+psycopg://",
+            creator=self._connect,
+            poolclass=sa.QueuePool,
+            pool_size=5,
+            max_overflow=50,
+            pool_pre_ping=True,
+            pool_reset_on_return=None,  # every user here ends its transaction itself
+        )
+
+    def open(self) -> None:
+        """Connect once, and learn what is true of the store as a whole."""
+        with plain_errors(self.name):
+            self._idle.append(self._connect())
+            self._learn_identity()
+
+    def _learn_identity(self) -> None:
+        with self._engine.connect() as connection:
+            if sa.inspect(connection).has_table(store_facts.name):
+                self.identity = _identity(connection) or ""
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        connection = psycopg.connect(
+            **self._arguments, autocommit=True, prepare_threshold=PREPARE_AFTER
+        )
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: psycopg.Connection[Any]) -> None:
+        answer: Any = self._measure(connection)
+        self.is_pooled = answer[1] != connection.info.backend_pid
+        if self.is_pooled:  # the next transaction may run in another session
+            connection.prepare_threshold = None
+        else:
+            connection.execute("".join(f"SET {k} = '{v}';" for k, v in _DIRECT.items()))
+
+    def _measure(self, connection: psycopg.Connection[Any]) -> Any:
+        before = self.clock.boot()
+        answer: Any = connection.execute(
+            "SELECT clock_timestamp(), pg_backend_pid()", prepare=False
+        ).fetchone()
+        self.clock.measured(answer[0], before, self.clock.boot())
+        return answer
+
+    @contextmanager
+    def writing(self, *, wait_s: float = WRITE_DEADLINE_S) -> Iterator[Session]:  # noqa: ARG002 - time-outs of the server
+        with plain_errors(self.name):
+            connection = self._begun()
+            try:
+                yield ArraySession(connection.cursor(), self.statements)
+                _commit(connection, self.name)
+            except BaseException:
+                self._give_up(connection)
+                raise
+            self._idle.append(connection)
+
+    @contextmanager
+    def looking(self) -> Iterator[Session]:
+        with plain_errors(self.name):
+            connection = self._begun("SELECT 1")
+            try:
+                yield ArraySession(connection.cursor(), self.statements)
+            except BaseException:
+                self._give_up(connection)
+                raise
+            self._idle.append(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        with plain_errors(self.name), self._engine.connect() as connection:
+            connection.exec_driver_sql(self._begin("ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+            try:
+                yield connection
+            finally:
+                with suppress(sa.exc.DBAPIError):  # the link may be lost: then there is nothing
+                    connection.exec_driver_sql("ROLLBACK")
+
+    def _begin(self, how: str = "") -> str:
+        begin = f"BEGIN {how};"
+        if not self.is_pooled:
+            return begin
+        return begin + "".join(f"SET LOCAL {k} = '{v}';" for k, v in _LIMITS.items())
+
+    def _begun(self, first: str = "") -> psycopg.Connection[Any]:
+        """Return a connection whose first statement has gone through: it may have been lost."""
+        while True:
+            try:
+                connection, fresh = self._idle.pop(), False
+            except IndexError:
+                connection, fresh = self._connect(), True
+            try:
+                if self.clock.boot() - self.clock.measured_at > MEASURE_EVERY_S:
+                    self._measure(connection)
+                connection.execute(first or self._begin(), prepare=False)
+            except psycopg.OperationalError:
+                self._give_up(connection)
+                if fresh:
+                    raise
+            else:
+                return connection
+
+    def _give_up(self, connection: psycopg.Connection[Any]) -> None:
+        """Roll back; a connection that cannot even do that is closed, and its idle like too."""
+        try:
+            if connection.info.transaction_status is not TransactionStatus.IDLE:
+                connection.execute("ROLLBACK", prepare=False)
+        except psycopg.Error:
+            connection.close()
+        if connection.closed:
+            while self._idle:
+                self._idle.pop().close()
+        else:
+            self._idle.append(connection)
+
+    def join(self, connection: sa.Connection) -> Session:
+        if connection.dialect.name != self.statements.dialect.name:
+            raise Refused(
+                f"the connection is to {connection.dialect.name}, the store is {self.name}",
+                remedy="Pass a connection to the task store's own database.",
+            )
+        if not connection.in_transaction():
+            connection.begin()
+        driver: Any = connection.connection.driver_connection
+        if driver.autocommit:
+            raise Refused(
+                "the connection is in autocommit: there is no transaction to join",
+                remedy="Pass a connection inside `with engine.begin() as connection:`.",
+            )
+        found = _identity(connection) if _has_facts(connection) else None
+        if found != self.identity:
+            raise Refused(
+                f"the connection is to another database than {self.name}",
+                remedy="Pass a connection to the task store's own database.",
+            )
+        return ArraySession(driver.cursor(), self.statements)
+
+    def upgrade(self) -> None:
+        from supervisor.store.migrations import upgrade  # alembic costs 0.2 s: only when needed
+
+        with plain_errors(self.name), self._engine.connect() as connection, connection.begin():
+            connection.exec_driver_sql(self._begin())
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
+            upgrade(connection)  # a no-op if another process did it while we waited
+            connection.exec_driver_sql("COMMIT")
+        self._learn_identity()
+
+    @property
+    def skew_s(self) -> float:
+        return self.clock.skew_s
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+        self._engine.dispose()
+
+
+def open_server(url: str, *, clock: Clock) -> ServerStore:
+    """Connect to the server at `url`. Raises: StoreUnavailable."""
+    store = ServerStore(make_url(url), clock)
+    try:
+        store.open()
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _arguments(url: URL) -> dict[str, Any]:
+    """Return what libpq is told; what the URL says wins."""
+    named = {
+        "host": url.host,
+        "port": url.port,
+        "user": url.username,
+        "password": url.password,
+        "dbname": url.database,
+    }
+    given = {name: value for name, value in named.items() if value is not None}
+    return {**LINK, "application_name": "supervisor", **given, **url.query}
+
+
+def _has_facts(connection: sa.Connection) -> bool:
+    found = connection.exec_driver_sql(f"SELECT to_regclass('{store_facts.name}')").scalar()
+    return found is not None
+
+
+def _identity(connection: sa.Connection) -> str | None:
+    query = sa.select(store_facts.c.value).where(store_facts.c.name == "identity")
+    found = connection.execute(query).scalar()
+    return None if found is None else str(found)
+
+
+def _commit(connection: psycopg.Connection[Any], name: str) -> None:
+    try:
+        connection.execute("COMMIT", prepare=False)
+    except psycopg.OperationalError as error:
+        raise StoreUnavailable(
+            f"the store {name} was lost while it committed: what was sent may have been written",
+            remedy="Look before you repeat it; a task_id or a dedup_key makes a repeat safe.",
+            code=error.sqlstate or "",
+            unknown=True,
+        ) from error
+
+
+_BUSY = {
+    "40001": "had to begin anew",
+    "40P01": "had to give way to another transaction",
+    "55P03": "is locked by another transaction",
+    "23505": "got the same key from another transaction",
+}
+_PLAIN = {
+    "57P01": ("is being restarted", "Nothing: it is tried again."),
+    "57P02": ("has crashed and restarts", "Nothing: it is tried again."),
+    "57P03": ("is starting or stopping", "Nothing: it is tried again."),
+    "57014": ("took longer than the statement time-out", "See what it does: pg_stat_activity."),
+    "25P03": ("ended a transaction that stood still", "Nothing: it is tried again."),
+    "25006": ("is read-only", "Name the primary: after a failover the address may be a replica's."),
+    "53300": ("has no connection left", "Raise max_connections, or put a pooler before it."),
+    "53100": ("cannot grow: the disk is full", "Free space on its file system."),
+    "53200": ("is out of memory", "See its log."),
+    "42501": ("denies us what we need", "Grant the user all rights on the tables and the schema."),
+    "42P01": ("has other tables than this version writes", "Run `supervisor db upgrade`."),
+    "42703": ("has other tables than this version writes", "Run `supervisor db upgrade`."),
+}
+_REFUSED = (
+    ("does not exist", "Create it: `createdb NAME`; and check user and database in the URL."),
+    ("authentication failed", "Check user and password."),
+    ("no password supplied", "Give the password in PGPASSWORD or ~/.pgpass."),
+    ("pg_hba.conf", "Let the server's pg_hba.conf admit this host, user and database."),
+)
+
+
+@contextmanager
+def plain_errors(name: str) -> Iterator[None]:
+    """Turn the driver's errors into StoreUnavailable that says what a person can do.
+
+    What is none of them is a bug of ours and is left as it is.
+    """
+    try:
+        yield
+    except SupervisorError:
+        raise
+    except (psycopg.Error, sa.exc.DBAPIError) as error:
+        cause: Any = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        code = getattr(cause, "sqlstate", None) or ""
+        words = " ".join(str(cause).split())
+        if code in _BUSY:
+            raise StoreBusy(f"the store {name} {_BUSY[code]}: {words}", code=code) from error
+        if code not in _PLAIN and not _is_link(cause, code):
+            raise
+        what, remedy = _PLAIN.get(code) or (f"does not answer: {words}", _remedy(words))
+        raise StoreUnavailable(
+            f"the store {name} {what}", remedy=remedy, path=name, code=code
+        ) from error
+
+
+def _is_link(cause: Any, code: str) -> bool:
+    return isinstance(cause, psycopg.OperationalError) and (
+        not code or code[:2] in ("08", "28", "3D")
+    )
+
+
+def _remedy(words: str) -> str:
+    found = (remedy for mark, remedy in _REFUSED if mark in words)
+    return next(found, "Check that the server runs and can be reached from this host.")

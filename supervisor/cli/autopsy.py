@@ -18,7 +18,7 @@ from supervisor.cli.call import Call, command, os_user
 from supervisor.cli.ids import full_id
 from supervisor.cli.text import cell, clock, columns, plain, size
 from supervisor.cli.wording import diagnosis
-from supervisor.clock import SystemClock
+from supervisor.clock import Clock, SystemClock
 from supervisor.errors import Refused
 from supervisor.model.states import Reason
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from autopsy.capture import Order
     from autopsy.memfd import Kept
     from autopsy.retention import Listed
-    from supervisor.store import AutopsyRecord, TaskView, WorkerRecord
+    from supervisor.store import AutopsyRecord, Reader, Store, TaskView, WorkerRecord
     from supervisor.store.view import AttemptView
 
 
@@ -102,7 +102,7 @@ def show(call: Call, given: str, html: str | None) -> None:
     ID is that of an autopsy, or of a task, whose newest one is shown.
     """
     record = _find(call, given)
-    bundle = _open(record)
+    bundle = _open(call.client().reader, record)
     if html is not None:
         _show_page(call, record, bundle, html)
         return
@@ -138,7 +138,7 @@ def export(call: Call, given: str, to: str | None, force: bool) -> None:
     ID is that of an autopsy, or of a task, whose newest one is taken.
     """
     record = _find(call, given)
-    _open(record)
+    _open(call.client().reader, record)
     target = Path(to or Path(record.path).name)
     try:
         with (
@@ -177,11 +177,11 @@ def capture(call: Call, task_id: str, by: str | None, app: str | None, native: b
 
     client = call.client()
     task = client.view(full_id(call, task_id))
-    worker = living_worker(client.reader, task)
+    worker = living_worker(client.reader, task, "autopsy capture")
     order = _order(call, task, worker, by or os_user(), _secrets(task, app), native=native)
-    record = _capture(order, task)
+    record = _capture(order, task, client.reader.store.clock)
     client.record_autopsy(record)
-    bundle = _open(record)
+    bundle = _open(client.reader, record)
     document = {"autopsy": record, "report": bundle.report}
     head = f"{record.autopsy_id}  {_headline(bundle)}  {record.path}"
     call.answer(document, lambda: [head, plain(bundle.report)])
@@ -228,7 +228,7 @@ def _order(
         budget_s=call.settings.autopsy_budget,
         memory_over_bytes=call.settings.memory_snapshot_bytes,
         facts=_facts(task, worker) | {"why": f"asked for by {by}"},
-        kept=_own_words(task, worker),
+        kept=_own_words(call.client().reader.store, task, worker),
         secrets=secrets,
         native=native,
         asking=Asking(True, call.settings.autopsy_databases, application),
@@ -249,7 +249,7 @@ def _facts(task: TaskView, worker: WorkerRecord) -> dict[str, object]:
     }
 
 
-def _capture(order: Order, task: TaskView) -> AutopsyRecord:
+def _capture(order: Order, task: TaskView, clock: Clock) -> AutopsyRecord:
     from autopsy.capture import capture as take
     from supervisor.store import AutopsyRecord
 
@@ -269,21 +269,21 @@ def _capture(order: Order, task: TaskView) -> AutopsyRecord:
         verdict=ASKED,
         diagnosis=found[0]["code"] if found else None,
         diagnosis_json=json.dumps(found, ensure_ascii=False),
-        created_at=SystemClock().now(),
+        created_at=clock.now(),
         bytes=taken.size_bytes,
         ms=int(taken.heading.duration_ms),
     )
 
 
-def _own_words(task: TaskView, worker: WorkerRecord) -> Kept:
-    """Say from where on the worker's output and log are this attempt's."""
+def _own_words(store: Store, task: TaskView, worker: WorkerRecord) -> Kept:
+    """Say from where on the worker's output and log are this attempt's, by this host's clock."""
     from autopsy.memfd import Kept
     from supervisor.cli.living import live_signs
 
-    signs = live_signs(worker, task)
+    signs = live_signs(store, worker, task)
     return Kept(
         output_start=0 if signs is None else signs.output_start,
-        begun_at=0.0 if task.started_at is None else task.started_at.timestamp(),
+        begun_at=0.0 if task.started_at is None else task.started_at.timestamp() + store.skew_s,
     )
 
 
@@ -320,19 +320,26 @@ def _no_bundle(task: TaskView, attempts: Sequence[AttemptView]) -> Refused:
     )
 
 
-def _open(record: AutopsyRecord) -> Bundle:
+def _open(reader: Reader, record: AutopsyRecord) -> Bundle:
     from autopsy.bundle import read_bundle
 
     if not record.path or not Path(record.path).exists():
         known = f"; its diagnosis was {record.diagnosis}" if record.diagnosis else ""
         raise Refused(
             f"the bundle {record.path or record.autopsy_id} is not there{known}",
-            remedy="Look on the host of its node; old bundles are removed after autopsy_keep_days.",
+            remedy=f"Look on {_host_of(reader, record)}; old bundles are removed after "
+            "autopsy_keep_days.",
             node_id=record.node_id,
             status=record.status,
         )
     with _refusals():
         return read_bundle(Path(record.path))
+
+
+def _host_of(reader: Reader, record: AutopsyRecord) -> str:
+    names = {node.node_id: node.node_name for node in reader.nodes()}
+    host = names.get(record.node_id)
+    return f"the host of node {record.node_id}" if host is None else f"host {host}"
 
 
 @contextmanager

@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         "pause": ("queues", "pause", "Let no more tasks of a queue start."),
         "resume": ("queues", "resume", "Let tasks of a paused queue start again."),
         "queues": ("queues", "queues", "List queues with their depth."),
+        "nodes": ("nodes", "nodes", "List the nodes of the store with their leases."),
         "top": ("top", "top", "Watch nodes, workers and running tasks."),
         "autopsy": ("autopsy", "autopsy", "Look at why tasks were stuck."),
         "check": ("check", "check", "Check settings, store, app and host before a start."),

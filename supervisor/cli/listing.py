@@ -13,7 +13,6 @@ from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import ago, cell, columns, state_text
 from supervisor.cli.wording import ending_mark, last_heard
-from supervisor.clock import SystemClock
 from supervisor.model.states import State
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def list_tasks(
     reader = call.client().reader
     page = reader.tasks(wanted)
     roll = roll_call(reader)
-    now = SystemClock().now()
+    now = reader.store.clock.now()
 
     def lines() -> Iterator[str]:
         rows = [_row(task, reader, roll, now) for task in page.tasks]

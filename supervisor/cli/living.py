@@ -13,26 +13,28 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from supervisor.cli.roll import roll_call
+from supervisor.cli.roll import Roll, last_word, roll_call
 from supervisor.cli.text import span
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
 from supervisor.model.states import State
 
 if TYPE_CHECKING:
-    from supervisor.store import Reader, TaskLine, TaskView, WorkerRecord
+    from supervisor.store import Reader, Store, TaskLine, TaskView, WorkerRecord
     from supervisor.worker.vitals import Reading, Vitals
 
 CHUNK_BYTES = 64 * 1024
 # The row's start is the worker's own, put on the wall clock by the node: microseconds apart.
 START_TOLERANCE_S = 0.02
+# The time of a server, which the node and we each have measured over a network.
+SHARED_TOLERANCE_S = 0.1
 FDS_MAX = 4096  # a leaking task may hold any number; ours are among the first
 
 
-def living_worker(reader: Reader, task: TaskView) -> WorkerRecord:
+def living_worker(reader: Reader, task: TaskView, command: str) -> WorkerRecord:
     """Return the worker that runs this task, proven to be a process of this host.
 
-    Raises: Refused saying why there is none to look at.
+    Raises: Refused saying why there is none to look at, or where to run the command.
     """
     from supervisor.worker.presence import lives
 
@@ -41,23 +43,36 @@ def living_worker(reader: Reader, task: TaskView) -> WorkerRecord:
             f"{task.task_id} is {task.state}: no process runs it",
             remedy="Its kept output and autopsies are in `supervisor logs` and `supervisor show`.",
         )
-    workers = reader.workers(task.node_id)
-    worker = next((one for one in workers if one.worker_id == task.worker_id), None)
-    if worker is None or not lives(worker.pid, worker.start_ticks):
-        roll = roll_call(reader)
-        gone = roll.gone_node(task)
-        if gone is not None:
-            raise Refused(
-                f"the node of {task.task_id} is gone (pid {gone.pid}), and its worker with it",
-                remedy=f"There is no process to look at: {roll.judged}.",
-                node_id=task.node_id,
-            )
-        raise Refused(
-            f"the worker of {task.task_id} is no process of this host",
-            remedy=f"Run the command on the host of node {task.node_id}.",
+    roll = roll_call(reader)
+    if roll.runs_here(task):
+        workers = reader.workers(task.node_id)
+        worker = next((one for one in workers if one.worker_id == task.worker_id), None)
+        if worker is not None and lives(worker.pid, worker.start_ticks):
+            return worker
+    raise _no_process(task, roll, command)
+
+
+def _no_process(task: TaskView, roll: Roll, command: str) -> Refused:
+    gone = roll.gone_node(task)
+    if gone is not None:
+        return Refused(
+            f"the node of {task.task_id} is {last_word(gone)}, and its worker with it",
+            remedy=f"There is no process to look at: {roll.judged}.",
             node_id=task.node_id,
         )
-    return worker
+    host = next((one.node_name for one in roll.running if one.node_id == task.node_id), None)
+    if host is None or roll.runs_here(task):
+        return Refused(
+            f"the worker of {task.task_id} is no process of this host any more",
+            remedy=f"Ask again: node {task.node_id} will say how it ended.",
+            node_id=task.node_id,
+        )
+    return Refused(
+        f"{task.task_id} runs on host {host} (or in another container of this one)",
+        remedy=f"Run it there: `supervisor {command} {task.task_id}`.",
+        node_id=task.node_id,
+        node_name=host,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +93,14 @@ class Progress:
         return f"{share}, {span(self.still_s)} ago"
 
 
-def live_progress(worker: WorkerRecord, task: TaskLine) -> Progress | None:
-    """Return what an attempt on this host reports now; None when it cannot be seen from here."""
-    seen = live_signs(worker, task)
+def live_progress(store: Store, worker: WorkerRecord, task: TaskLine) -> Progress | None:
+    """Return what an attempt of a node on this host reports now; None when it cannot be seen."""
+    seen = live_signs(store, worker, task)
     return None if seen is None else _progress(seen)
 
 
-def live_signs(worker: WorkerRecord, task: TaskLine) -> Reading | None:
-    """Return the signs of an attempt on this host; None when they cannot be seen from here."""
+def live_signs(store: Store, worker: WorkerRecord, task: TaskLine) -> Reading | None:
+    """Return the signs of an attempt of a node on this host; None when they cannot be seen."""
     from supervisor.worker import vitals
     from supervisor.worker.presence import lives
 
@@ -102,7 +117,7 @@ def live_signs(worker: WorkerRecord, task: TaskLine) -> Reading | None:
         seen = signs.read()
     finally:
         signs.close()
-    return seen if seen.seq and _is_start_of(task, seen) else None
+    return seen if seen.seq and _is_start_of(store, task, seen) else None
 
 
 def _progress(seen: Reading) -> Progress:
@@ -144,7 +159,9 @@ class LiveOutput:
 
 
 @contextmanager
-def live_output(worker: WorkerRecord, task: TaskView, tail_bytes: int) -> Iterator[LiveOutput]:
+def live_output(
+    store: Store, worker: WorkerRecord, task: TaskView, tail_bytes: int
+) -> Iterator[LiveOutput]:
     """Open the output of a started task, from at most `tail_bytes` before its end.
 
     Raises: Refused when this user may not read it, or the worker has gone on to another task.
@@ -166,7 +183,7 @@ def live_output(worker: WorkerRecord, task: TaskView, tail_bytes: int) -> Iterat
         signs = vitals.Vitals(signs_fd)
         stack.callback(signs.close)
         opened = signs.read()
-        if opened.seq == 0 or not _is_start_of(task, opened):
+        if opened.seq == 0 or not _is_start_of(store, task, opened):
             raise Refused(
                 f"the worker of {task.task_id} has gone on to another task",
                 remedy="Ask again: the store will say how this one ended.",
@@ -175,13 +192,13 @@ def live_output(worker: WorkerRecord, task: TaskView, tail_bytes: int) -> Iterat
         yield LiveOutput(output, signs, opened, begin)
 
 
-def _is_start_of(task: TaskLine, signs: Reading) -> bool:
+def _is_start_of(store: Store, task: TaskLine, signs: Reading) -> bool:
     """Say whether the attempt the worker is in started when the store says this one did."""
     if task.started_at is None:
         return False
-    clock = SystemClock()
-    age_s = clock.mono() - signs.started_ns / 1e9
-    return abs((clock.now() - task.started_at).total_seconds() - age_s) <= START_TOLERANCE_S
+    age_s = store.clock.mono() - signs.started_ns / 1e9
+    off_s = (store.clock.now() - task.started_at).total_seconds() - age_s
+    return abs(off_s) <= (SHARED_TOLERANCE_S if store.is_shared else START_TOLERANCE_S)
 
 
 def _close(fd: int | None) -> None:

@@ -87,10 +87,11 @@ def _live(call: Call, task: TaskView, *, follow: bool) -> None:
     from supervisor.cli.living import live_output, living_worker
 
     task = _once_started(call, task, wait=follow)
-    worker = living_worker(call.client().reader, task)
+    worker = living_worker(call.client().reader, task, "logs")
     if task.started_at is None:
         raise Refused(f"{task.task_id} is assigned and has not started")
-    with live_output(worker, task, call.settings.log_tail_bytes) as output:
+    store = call.client().reader.store
+    with live_output(store, worker, task, call.settings.log_tail_bytes) as output:
         if follow:
             _follow(call, task, output)
         else:

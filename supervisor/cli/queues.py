@@ -10,7 +10,6 @@ from supervisor.cli.call import Call, command, fields_of, os_user, signed
 from supervisor.cli.group import EXIT_REFUSED
 from supervisor.cli.roll import roll_call
 from supervisor.cli.text import cell, clock, columns
-from supervisor.clock import SystemClock
 
 
 @command(example='supervisor pause exports --reason "the bank is down"')
@@ -59,7 +58,7 @@ def queues(call: Call) -> None:
     IN QUEUE counts tasks that are due now, SCHEDULED those whose time has not come.
     """
     reader = call.client().reader
-    found = reader.queues(SystemClock().now())
+    found = reader.queues(reader.store.clock.now())
     no_node = not roll_call(reader).running
 
     def lines() -> Iterator[str]:

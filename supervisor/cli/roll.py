@@ -1,7 +1,8 @@
 """Who of a store's nodes is still there.
 
-Invariant: a node is only called gone when its end is written down or proven on this host; one of
-another host or container counts as running until a node says otherwise.
+Invariants: a node is only called gone when its end is written down or proven on this host, or its
+lease is over, by which it has ended what it ran; any other of another host or container counts as
+running. A pid is only looked at where it means something: on this boot, in this pid namespace.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from supervisor.cli.text import span
 from supervisor.model.states import State
 from supervisor.worker.presence import is_gone, own_place
 
@@ -22,16 +24,25 @@ NO_NODE = "no node runs: it takes effect when one starts"
 
 @dataclass(frozen=True, slots=True)
 class Roll:
-    """The nodes of a store: those that run for all we know, and the latest that do not, by id."""
+    """The nodes of a store: those that run for all we know, and the latest that do not, by id.
 
+    `here` are those whose processes have pids of this host. `every` has them all, unended first.
+    """
+
+    every: tuple[NodeView, ...]
     running: tuple[NodeView, ...]
     gone: Mapping[str, NodeView]
+    here: frozenset[str]
 
     def gone_node(self, task: TaskLine) -> NodeView | None:
         """Return the node of a RUNNING task if it is gone: the state is then its last word."""
         if task.state is not State.RUNNING or task.node_id is None:
             return None
         return self.gone.get(task.node_id)
+
+    def runs_here(self, task: TaskLine) -> bool:
+        """Say whether the node of a task is one of this host."""
+        return task.node_id in self.here
 
     @property
     def judged(self) -> str:
@@ -48,6 +59,29 @@ def roll_call(reader: Reader) -> Roll:
     gone = {
         node.node_id: node
         for node in nodes
-        if node.ended_at is not None or is_gone(node.process, here)
+        if node.ended_at is not None or is_silent(node) or is_gone(node.process, here)
     }
-    return Roll(tuple(node for node in nodes if node.node_id not in gone), gone)
+    return Roll(
+        every=tuple(nodes),
+        running=tuple(node for node in nodes if node.node_id not in gone),
+        gone=gone,
+        here=frozenset(
+            node.node_id
+            for node in nodes
+            if (node.boot_id, node.pid_ns) == (here.boot_id, here.pid_ns)
+        ),
+    )
+
+
+def is_silent(node: NodeView) -> bool:
+    """Say whether a node whose end nobody has written down has let its lease run out."""
+    return node.ended_at is None and node.lease_left_s is not None and node.lease_left_s < 0
+
+
+def last_word(node: NodeView) -> str:
+    """Say how a node is gone, for the state that it wrote last."""
+    if is_silent(node):
+        silent_s = -(node.lease_left_s or 0.0)
+        return f"gone (host {node.node_name}, its lease is over since {span(silent_s)})"
+    host = "" if node.lease_left_s is None else f"host {node.node_name}, "
+    return f"gone ({host}pid {node.pid})"

@@ -11,7 +11,7 @@ import click
 from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.ids import full_id
 from supervisor.cli.living import Progress, live_progress
-from supervisor.cli.roll import Roll, roll_call
+from supervisor.cli.roll import Roll, last_word, roll_call
 from supervisor.cli.text import cell, clock, columns, plain, size, span, state_text
 from supervisor.cli.waiting import waits_for
 from supervisor.cli.wording import (
@@ -54,7 +54,7 @@ def show(call: Call, task_id: str) -> None:
     autopsies = reader.autopsies(task.task_id)
     roll = roll_call(reader)
     waits = waits_for(reader, task, roll)
-    progress = _progress(reader, task)
+    progress = _progress(reader, task, roll)
     checkpoint = checkpoint_document(reader.checkpoint(task.task_id))
     document = {
         **dict(_fields(task)),
@@ -112,13 +112,13 @@ def history(call: Call, task_id: str) -> None:
     call.answer({"history": trail}, lines)
 
 
-def _progress(reader: Reader, task: TaskView) -> Progress | None:
+def _progress(reader: Reader, task: TaskView, roll: Roll) -> Progress | None:
     """Return what the attempt that runs reports, if it runs on this host."""
-    if task.state is not State.RUNNING or task.assigned:
+    if task.state is not State.RUNNING or task.assigned or not roll.runs_here(task):
         return None
     workers = {worker.worker_id: worker for worker in reader.workers(task.node_id)}
     worker = workers.get(task.worker_id or "")
-    return None if worker is None else live_progress(worker, task)
+    return None if worker is None else live_progress(reader.store, worker, task)
 
 
 def _move(line: HistoryLine) -> str:
@@ -146,7 +146,7 @@ def _task_lines(task: TaskView, roll: Roll) -> Iterator[str]:
         yield "  assigned, not started yet"
     gone = roll.gone_node(task)
     facts = (
-        ("node", gone and f"gone (pid {gone.pid}): RUNNING is its last word; {roll.judged}"),
+        ("node", gone and f"{last_word(gone)}: RUNNING is its last word; {roll.judged}"),
         ("type", task.type),
         ("queue", f"{task.queue}, priority {task.priority}"),
         ("submitted", f"{clock(task.created_at)} by {task.submitted_by or '-'}"),

@@ -87,7 +87,7 @@ def top(call: Call, every: float) -> None:
 def _take(reader: Reader) -> Shot:
     from supervisor.store import TaskFilter
 
-    now = SystemClock().now()
+    now = reader.store.clock.now()
     counts = reader.counts(now)
     roll = roll_call(reader)
     killed = [node for node in roll.gone.values() if node.ended_at is None]
@@ -100,8 +100,12 @@ def _take(reader: Reader) -> Shot:
     wanted = TaskFilter(states=(State.RUNNING,), limit=RUNNING_MAX)
     running = sorted(reader.tasks(wanted).tasks, key=lambda task: task.claimed_at or now)
     by_id = {worker.worker_id: worker for worker in workers}
-    owned = [(task, by_id[task.worker_id or ""]) for task in running if task.worker_id in by_id]
-    seen = {task.task_id: live_progress(worker, task) for task, worker in owned}
+    owned = [
+        (task, by_id[task.worker_id or ""])
+        for task in running
+        if task.worker_id in by_id and roll.runs_here(task)
+    ]
+    seen = {task.task_id: live_progress(reader.store, worker, task) for task, worker in owned}
     return Shot(
         at=now,
         in_queue=counts.in_queue,
@@ -118,7 +122,6 @@ def _lines(shot: Shot, room: int) -> Iterator[str]:
     counts = "  ".join(f"{state_text(state)} {n}" for state, n in shot.by_state.items())
     yield f"in queue {shot.in_queue}  {counts}"
     yield ""
-    busy = {task.worker_id: task for task in shot.running}
     rows = [
         (
             cell(node.node_name, 30),
@@ -141,9 +144,18 @@ def _lines(shot: Shot, room: int) -> Iterator[str]:
     yield from columns(over, tasks) if tasks else ["no task runs"]
     if len(shot.running) > room:
         yield f"… and {len(shot.running) - room} more"
-    idle = [worker for worker in shot.workers if worker.worker_id not in busy]
-    if idle:
-        yield f"idle workers: {', '.join(str(worker.pid) for worker in idle[:room])}"
+    yield from _idle_lines(shot, room)
+
+
+def _idle_lines(shot: Shot, room: int) -> Iterator[str]:
+    """Name the idle workers; a pid means something on its own host only."""
+    busy = {task.worker_id for task in shot.running}
+    idle = [worker for worker in shot.workers if worker.worker_id not in busy][:room]
+    for node in shot.roll.running:
+        pids = [str(worker.pid) for worker in idle if worker.node_id == node.node_id]
+        if pids:
+            on = "" if len(shot.roll.running) == 1 else f" on {cell(node.node_name, 30)}"
+            yield f"idle workers{on}: {', '.join(pids)}"
 
 
 def _task_row(task: TaskLine, shot: Shot) -> tuple[str, ...]:

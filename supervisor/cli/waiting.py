@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from supervisor.cli.text import clock
-from supervisor.clock import SystemClock
 from supervisor.model.states import State
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def waits_for(reader: Reader, task: TaskView, roll: Roll) -> list[str]:
     """Return what a task that is due waits for, empty when nothing is known to hold it back."""
-    if task.state is not State.PENDING or task.run_after > SystemClock().now():
+    if task.state is not State.PENDING or task.run_after > reader.store.clock.now():
         return []
     return [
         *map(_paused, reader.pauses(task.queue, task.priority)),
@@ -38,7 +37,8 @@ def _unclaimed(reader: Reader, task: TaskView, roll: Roll) -> list[str]:
     if not roll.running:
         return ["no node runs: start one with `supervisor run`"]
     running = {node.node_id for node in roll.running}
-    known = {view.type for view in reader.types() if view.node_id in running}
+    known = {name for node in roll.running for name in node.types}
+    known |= {view.type for view in reader.types() if view.node_id in running}
     if task.type not in known:
         return [f"no running node has announced the type {task.type}"]
     return []

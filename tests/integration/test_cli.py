@@ -155,7 +155,7 @@ class TestEveryCommand:
     def test_all_commands_of_this_version_are_there(self) -> None:
         assert [path for path, _ in commands()] == [
             "demo", "run", "submit", "list", "show", "logs", "history", "cancel", "rerun", "fail",
-            "pause", "resume", "queues", "top",
+            "pause", "resume", "queues", "nodes", "top",
             "autopsy capture", "autopsy export", "autopsy list", "autopsy show",
             "check", "config", "db upgrade",
         ]  # fmt: skip

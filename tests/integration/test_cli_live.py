@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,10 @@ from supervisor.worker import vitals
 class Patient:
     """A worker that is this process, with one RUNNING task."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, elsewhere: bool = False) -> None:
+        """Make the task; `elsewhere` writes down that the node is of another host."""
+        own = own_identity()
+        self.node = replace(own, boot_id="another") if elsewhere else own
         self.folder = folder
         self.url = f"sqlite:///{folder}/a.db"
         self.clock = SystemClock()
@@ -47,6 +51,10 @@ class Patient:
             closing(open_store(self.url, create=True)) as store,
             Ledger(store, self.clock).transaction() as tx,
         ):
+            record = NodeRecord(
+                node_id="n1", node_name="far", process=self.node, version="0.1.0", started_at=now
+            )
+            tx.register_node(record)
             [submitted] = tx.submit([TaskSpec(type="export")], now)
             tx.record_workers(
                 [
@@ -61,18 +69,6 @@ class Patient:
                 node_id="n1", queues=None, types={"export"}, now=now,
             )  # fmt: skip
         return submitted.task_id
-
-    def register_node(self) -> None:
-        """Write down that this process is the node too."""
-        with (
-            closing(open_store(self.url, create=False)) as store,
-            Ledger(store, self.clock).transaction() as tx,
-        ):
-            record = NodeRecord(
-                node_id="n1", node_name="host", process=own_identity(), version="0.1.0",
-                started_at=self.clock.now(),
-            )  # fmt: skip
-            tx.register_node(record)
 
     def begin(self) -> None:
         """Run the first line of the task, as the worker and the node tell it."""
@@ -194,7 +190,7 @@ def test_a_worker_that_went_on_too_quickly_is_told(patient: Patient) -> None:
     patient.begin()
     with (
         closing(open_store(patient.url, create=False)) as store,
-        live_output(patient.record(), patient.view(store), 1 << 16) as output,
+        live_output(store, patient.record(), patient.view(store), 1 << 16) as output,
     ):
         assert output.read() == b""
         patient.write(b"mine")
@@ -227,9 +223,35 @@ def test_another_process_of_the_same_pid_is_never_read(patient: Patient) -> None
     patient.replace_worker()
     result = patient.run("logs", patient.task_id)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "is no process of this host; printing what is kept" in result.stderr
+    assert "is no process of this host any more; printing what is kept" in result.stderr
     refused = patient.run("autopsy", "capture", patient.task_id)
-    assert (refused.exit_code, "on the host of node n1" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "node n1 will say how it ended" in refused.stderr) == (1, True)
+
+
+def test_a_process_of_another_host_is_never_taken_for_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    far = Patient(tmp_path, elsewhere=True)
+    try:
+        far.begin()
+        far.signs.progress(3, 10, round(far.clock.mono() * 1e9))
+        far.write(b"secret\n")
+        logs = far.run("logs", far.task_id)
+        refused = far.run("autopsy", "capture", far.task_id)
+        shown = json.loads(far.run("show", far.task_id, "--json").stdout)
+        [running] = json.loads(far.run("top", "--json").stdout)["running"]
+    finally:
+        far.close()
+    there = f"{far.task_id} runs on host far (or in another container of this one)"
+    assert (logs.exit_code, logs.stdout) == (0, "")
+    assert f"note: {there}; printing what is kept" in logs.stderr
+    assert refused.exit_code == 1
+    assert refused.stderr.splitlines() == [
+        f"error: {there}",
+        f"remedy: Run it there: `supervisor autopsy capture {far.task_id}`.",
+    ]
+    assert (shown["progress"], running["progress"]) == (None, None)
 
 
 def test_a_bundle_taken_by_hand_is_listed_with_its_task(patient: Patient) -> None:
@@ -254,7 +276,6 @@ def test_an_attempt_goes_on_after_its_capture(patient: Patient) -> None:
 
 
 def test_progress_is_shown_while_it_runs(patient: Patient) -> None:
-    patient.register_node()
     patient.begin()
 
     def told() -> tuple[object, object]:
@@ -280,7 +301,6 @@ def test_progress_is_shown_while_it_runs(patient: Patient) -> None:
 
 
 def test_progress_of_another_task_or_process_is_never_shown(patient: Patient) -> None:
-    patient.register_node()
     patient.begin()
     patient.signs.progress(3, 10, 1)
     patient.clock.sleep(0.03)

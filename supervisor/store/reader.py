@@ -29,6 +29,7 @@ from supervisor.store.schema import (
     audit_log,
     autopsies,
     checkpoints,
+    node_types,
     nodes,
     queues,
     task_types,
@@ -210,9 +211,17 @@ class Reader:
             .order_by(nodes.c.ended_at.is_not(None), nodes.c.started_at.desc())
             .limit(limit)
         )
+        types = sa.select(node_types.c.node_id, node_types.c.type).order_by(node_types.c.type)
         with self._store.reading() as connection:
             owned = {row[0]: row[1] for row in connection.execute(running)}
-            return [_node_view(row, owned.get(row.node_id, 0)) for row in connection.execute(query)]
+            known: dict[str, list[str]] = {}
+            for node_id, name in connection.execute(types):
+                known.setdefault(node_id, []).append(name)
+            now = self._store.clock.now()
+            return [
+                _node_view(row, owned.get(row.node_id, 0), known.get(row.node_id, ()), now)
+                for row in connection.execute(query)
+            ]
 
     def types(self) -> list[TypeView]:
         """Return every task type that a node has ever announced, by name."""
@@ -395,7 +404,8 @@ def _pause_view(row: Any) -> PauseView:
     )
 
 
-def _node_view(row: Any, running: int) -> NodeView:
+def _node_view(row: Any, running: int, types: Sequence[str], now: datetime) -> NodeView:
+    until = row.lease_until
     return NodeView(
         node_id=row.node_id,
         node_name=row.node_name,
@@ -409,4 +419,7 @@ def _node_view(row: Any, running: int) -> NodeView:
         ended_at=row.ended_at,
         note=row.note,
         running=running,
+        lease_left_s=None if until is None else (until - now).total_seconds(),
+        skew_s=row.skew_s or 0.0,
+        types=tuple(types),
     )

@@ -201,7 +201,11 @@ class TypeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """One incarnation of a node; `running` counts the RUNNING attempts it owns."""
+    """One incarnation of a node; `running` counts the RUNNING attempts it owns.
+
+    `lease_left_s` is below 0 when its lease is over, None where there are no leases; `skew_s` is
+    how far its clock is ahead of the store's. `types` are those it knows now.
+    """
 
     node_id: str
     node_name: str
@@ -215,6 +219,9 @@ class NodeView:
     ended_at: datetime | None
     note: str | None
     running: int
+    lease_left_s: float | None = None
+    skew_s: float = 0.0
+    types: tuple[str, ...] = ()
 
     @property
     def process(self) -> ProcessIdentity:

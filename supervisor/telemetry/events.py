@@ -50,6 +50,20 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 _W, "bell.refused", "No address for the wake socket; new work is found by polling.",
                 "error",
             ),
+            _event(
+                _E, "bell.lost", "The doorbell does not answer; new work is found by polling.",
+                "error",
+            ),
+            _event(_I, "bell.recovered", "The doorbell answers again.", "away_s"),
+            _event(
+                _D, "bell.unrung", "A ring did not go out; the nodes find its row by polling.",
+                "error", "pause_s",
+            ),
+            _event(
+                _W, "bell.evicting",
+                "The Redis of the doorbell may evict ids of due tasks: those would start late.",
+                "policy", "maxmemory",
+            ),
             _event(_I, "signal.received", "A signal reached the node.", "signal"),
             _event(_I, "settings.reloaded", "New settings are in force.", "changed"),
             _event(_E, "settings.refused", "New settings were wrong; the old ones hold.", "error"),

@@ -1,0 +1,96 @@
+"""What a node pops: which levels, in which order, and how many ids.
+
+Secret kept here: the order. The highest priority of all queues comes first; levels of one priority
+take turns, so that a full one starves no other; within a level the one that is due longest comes
+first. Set by the loop, asked by the thread that pops. Private to queue.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from supervisor.model.record import Due, Level
+from supervisor.queue.bell import ANY_PRIORITY
+
+
+class Choice:
+    """Levels, free places, and the ids that nobody has taken yet; safe between threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._known: set[Level] = set()
+        self._queues: tuple[str, ...] | None = None
+        self._types: frozenset[str] = frozenset()
+        self._paused: frozenset[tuple[str, int]] = frozenset()
+        self._places = 0
+        self._pops = 0
+        self._popped_at: dict[Level, int] = {}
+        self._popped: list[Due] = []
+
+    def want(self, places: int) -> None:
+        """Let at most so many more ids come in; those that nobody has taken yet count."""
+        with self._changed:
+            self._places = max(0, places - len(self._popped))
+            self._changed.notify()
+
+    def serve(self, queues: tuple[str, ...] | None, types: frozenset[str]) -> None:
+        """Take only of these queues (None: all) and types."""
+        with self._changed:
+            self._queues, self._types = queues, types
+            self._changed.notify()
+
+    def avoid(self, paused: frozenset[tuple[str, int]]) -> None:
+        """Leave these (queue, priority) alone."""
+        with self._changed:
+            self._paused = paused
+            self._changed.notify()
+
+    def learn(self, levels: Iterable[Level]) -> bool:
+        """Get to know levels; say whether a new one is among those to pop from."""
+        with self._changed:
+            new = set(levels) - self._known
+            self._known |= new
+            self._changed.notify()
+            return any(self._is_served(level) for level in new)
+
+    def next(self, wait_s: float) -> tuple[list[Level], int]:
+        """Return the levels to pop from, first things first, and how many ids at most.
+
+        Without levels or free places it waits so long for them.
+        """
+        with self._changed:
+            if not (self._places and self._served()):
+                self._changed.wait(wait_s)
+            served = self._served()
+            served.sort(key=lambda level: (-level[1], self._popped_at.get(level, 0), level))
+            return served, self._places
+
+    def take(self, level: Level, popped: Sequence[Due]) -> list[Due]:
+        """Take in what was popped from a level; return what nobody wants any more."""
+        with self._changed:
+            self._pops += 1
+            self._popped_at[level] = self._pops
+            count = self._places if self._is_served(level) else 0
+            kept = list(popped[:count])
+            self._popped += kept
+            self._places -= len(kept)
+            return list(popped[count:])
+
+    def hand_over(self) -> list[Due]:
+        """Return what was taken in, and forget it."""
+        with self._changed:
+            popped, self._popped = self._popped, []
+            return popped
+
+    def _served(self) -> list[Level]:
+        return [level for level in self._known if self._is_served(level)]
+
+    def _is_served(self, level: Level) -> bool:
+        queue, priority, kind = level
+        return (
+            kind in self._types
+            and (self._queues is None or queue in self._queues)
+            and (queue, priority) not in self._paused
+            and (queue, ANY_PRIORITY) not in self._paused
+        )

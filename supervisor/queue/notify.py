@@ -1,0 +1,192 @@
+"""The doorbell of a PostgreSQL that stands alone: its notifications.
+
+Secret kept here: a channel for each store, and a connection of its own at each end. LISTEN needs a
+session: behind a pooler that lends one for a transaction nothing is heard, which `away` says, as it
+does of a line on which our own ring does not come back.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
+
+from supervisor.clock import Clock, SystemClock
+from supervisor.errors import QueueUnavailable
+from supervisor.model.record import Due
+from supervisor.queue.bell import Heard, Kind
+from supervisor.queue.inbox import SILENT, Inbox
+from supervisor.queue.ringer import Ringer
+from supervisor.settings.address import without_password
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+#: Our own ring is sent this often (each is a commit on the server), and must be back in time.
+BEAT_S, BEAT_BACK_S = 2.0, 1.0
+#: The thread looks up this often, so that the end of the node is noticed.
+LOOK_S = 0.5
+#: The pause before a server that failed is asked again doubles from the first to the most.
+RETRY_FIRST_S, RETRY_MOST_S = 0.05, 0.5
+#: Behind a pooler nothing changes soon.
+POOLED_S = 30.0
+GOOD_S = 1.0
+STOP_S = 1.2
+
+#: A peer that is gone is noticed within seconds, not after the kernel's minutes and hours.
+_LIVELY: Mapping[str, Any] = MappingProxyType(
+    {
+        "connect_timeout": 2,  # seconds; libpq takes no less
+        "keepalives_idle": 2,
+        "keepalives_interval": 1,
+        "keepalives_count": 2,
+        "tcp_user_timeout": 2000,  # milliseconds
+    }
+)
+POOLED = (
+    "behind a pooler that lends sessions for a transaction no notification is heard "
+    "(let the setting queue name a Redis, or the store bypass the pooler)"
+)
+
+
+def connect(store_url: str) -> Connection:
+    """Connect to the store's server in a way that notices a dead peer."""
+    import psycopg
+
+    _, _, rest = store_url.partition("://")
+    return psycopg.connect(
+        f"postgresql://{rest}",
+        autocommit=True,
+        prepare_threshold=None,
+        application_name="supervisor bell",
+        **_LIVELY,
+    )
+
+
+def channel_of(identity: str) -> str:
+    """Return the channel of a store."""
+    return f"supervisor_{identity}"
+
+
+class NotifyLine:
+    """Rings by a notification each; ids are not carried."""
+
+    def __init__(self, store_url: str, identity: str) -> None:
+        self._channel = channel_of(identity)
+        self._connection = connect(store_url)
+
+    def send(self, kinds: frozenset[Kind], dues: Sequence[Due]) -> None:
+        """Ring for these kinds, and that something is due where there are ids."""
+        for kind in sorted(kinds | {"due"} if dues else kinds):
+            self._connection.execute("SELECT pg_notify(%s, %s)", (self._channel, kind))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()
+
+
+def notify_bell(store_url: str, identity: str) -> Ringer:
+    """Make the ringing end."""
+    return Ringer(lambda: NotifyLine(store_url, identity))
+
+
+class NotifyListener:
+    """A thread that listens, and sees whether its own ring comes back."""
+
+    carries_ids = False
+
+    def __init__(self, store_url: str, identity: str, clock: Clock | None = None) -> None:
+        self._url, self._channel = store_url, channel_of(identity)
+        self._own = f"{self._channel}_{secrets.token_hex(8)}"
+        self._clock = clock or SystemClock()
+        self._inbox = Inbox(self._clock, ("line",))
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="bell", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def away(self) -> str:
+        """Say why nothing can be heard now; empty when all is well."""
+        return self._inbox.away
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when something was heard or `away` changed."""
+        return self._inbox.fileno()
+
+    def heard(self) -> Heard:
+        """Take all that has come in; never waits."""
+        return self._inbox.take()
+
+    def want(self, places: int) -> None:
+        """Nothing to do: no ids come in."""
+
+    def serve(self, queues: tuple[str, ...] | None, types: frozenset[str]) -> None:
+        """Nothing to do: the table is asked for what the node may run."""
+
+    def avoid(self, paused: frozenset[tuple[str, int]]) -> None:
+        """Nothing to do: the table knows what is paused."""
+
+    def close(self) -> None:
+        """Stop listening; a thread that hangs in a call is left to itself."""
+        self._closing.set()
+        self._thread.join(STOP_S)
+        self._inbox.close()
+
+    # --- the thread ---------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        """Hold one session after the other until the end, with a pause after each that failed."""
+        failures = 0
+        while not self._closing.is_set():
+            began = self._clock.mono()
+            try:
+                why, pause_s = self._session(), POOLED_S
+            except Exception as exc:
+                failures = 0 if self._clock.mono() - began > GOOD_S else min(failures + 1, 10)
+                pause_s = min(RETRY_MOST_S, RETRY_FIRST_S * 2**failures)
+                why = " ".join(str(exc).split()) or repr(exc)
+            if not self._closing.is_set():
+                self._inbox.lost("line", f"{without_password(self._url)}: {without_password(why)}")
+                self._closing.wait(pause_s)
+
+    def _session(self) -> str:
+        """Listen until the end; return why it makes no sense. Raises what psycopg raises."""
+        from psycopg import sql
+
+        with connect(self._url) as connection:
+            if _is_lent(connection):
+                return POOLED
+            for channel in (self._channel, self._own):
+                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+            beat_at = self._clock.mono()
+            while not self._closing.is_set():
+                if (now := self._clock.mono()) >= beat_at:
+                    self._inbox.expect_proof(BEAT_BACK_S)
+                    connection.execute("SELECT pg_notify(%s, 'beat')", (self._own,))
+                    beat_at = now + BEAT_S
+                wait_s = min(LOOK_S, max(0.0, beat_at - self._clock.mono()))
+                for told in connection.notifies(timeout=wait_s, stop_after=1):
+                    self._hear(told.channel, told.payload)
+                if self._inbox.overdue:
+                    raise QueueUnavailable(SILENT)
+        return ""
+
+    def _hear(self, channel: str, kind: str) -> None:
+        if channel == self._own:
+            self._inbox.proved()
+        else:
+            self._inbox.put(kind)
+
+
+def _is_lent(connection: Connection) -> bool:
+    """Say whether a pooler is between: the session is not the one we logged in to."""
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is None or row[0] != connection.info.backend_pid

@@ -42,12 +42,13 @@ class Nursery:
     ) -> NodeUnderTest:
         """Make a node on a new store of this kind, or on a place that is there."""
         root = Path(tempfile.mkdtemp(prefix="node-"))
-        place = place or self._new_place(store, root)
+        place = place or self.place(store, root)
         node = NodeUnderTest(root, *([] if app is None else [app]), place=place, **settings)
         self.nodes.append(node)
         return node
 
-    def _new_place(self, store: str, root: Path) -> stores.Place:
+    def place(self, store: str, root: Path) -> stores.Place:
+        """Make a new store of this kind; a file lies in `root`."""
         try:
             return self.places.make(store, root)
         except servers.ServerMissing as exc:

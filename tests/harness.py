@@ -62,6 +62,9 @@ SHORT: Mapping[str, str] = {
     "SUPERVISOR_RESTART_INTENSITY": "50/60",
 }
 
+#: On a shared store: others take over within seconds.
+SHORT_LEASE: Mapping[str, object] = {"lease": 3, "cancel_grace": 0.5, "autopsy_budget": 1}
+
 T = TypeVar("T")
 #: from, to, operator, reason
 Move = tuple[str | None, str, str, str]

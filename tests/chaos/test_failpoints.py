@@ -1,8 +1,10 @@
 """The crash table, point by point: killed at that very instruction, started again, and judged.
 
-Every point of programs/failpoints.py is one test. A node (or a submitter, or an autopsy) is killed
-there amid a handful of tasks that return, fail, retry, crash, overrun, are canceled, keep a
-checkpoint and submit others. A clean node follows; then nothing may be lost, ended twice or left.
+Every point of programs/failpoints.py is one test on a file; those where something becomes durable,
+or which many nodes alone have, are one on PostgreSQL with Redis, too. A node (or a submitter, or an
+autopsy) is killed there amid a handful of tasks that return, fail, retry, crash, overrun, are
+canceled, keep a checkpoint and submit others. A clean node follows; then nothing may be lost, ended
+twice or left.
 
 Several scenes play at once, since most of each is waiting: so this module has its own guard.
 Not covered: the power cut of the machine (only processes are killed).
@@ -24,8 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import NodeUnderTest, eventually
+from harness import SHORT_LEASE, NodeUnderTest, eventually
 from invariants import Account
+from stores import FILE, SERVER_AND_REDIS, File, Place
 from storm import APP, SETTINGS, allowed_ends, live, retries_of
 
 from autopsy.bundle import read_bundle
@@ -41,6 +44,30 @@ FORCED = ("hangs", "stubborn", "overrun", "fail", "aok")
 FORCED_ROWS = ("verdict", "terminate", "finish", "take over", "stop")
 CANCELED = ("waits", "hangs")
 QUICK: Mapping[str, object] = {**SETTINGS, "drain_grace": 0.2, "retry_base": 0.05}
+
+#: Only a node that shares its store comes to these.
+AMONG_MANY = (
+    "submit.called", "publish.called",
+    *(f"{verb}.{word}" for verb in ("renew", "lead") for word in ("written", "committed")),
+)  # fmt: skip
+#: Of each row of the crash table what is in the open transaction, what after its commit, and the
+#: moments between two of them.
+ON_SERVERS = (
+    *(
+        f"{verb}.{word}"
+        for verb in (
+            "submit", "publish", "claim", "started", "checkpoint", "bundle", "finish",
+            "finish.retry", "finish.children", "node.born", "sweep", "stop.ended",
+        )
+        for word in ("written", "committed")
+    ),
+    *("assign.sent", "bundle.partial", "bundle.renamed", "kill.below", "kill.done"),
+    *AMONG_MANY,
+)  # fmt: skip
+SCENES = (
+    *((FILE, name) for name in POINTS if name not in AMONG_MANY),
+    *((SERVER_AND_REDIS, name) for name in ON_SERVERS),
+)
 
 _CHILDREN_OF = (
     "SELECT count(*) FROM tasks AS child JOIN tasks AS parent ON parent.task_id = child.parent_id"
@@ -284,7 +311,7 @@ class Scene:
 
 # -- many at once
 
-Judged = Callable[[str], list[str]]
+Judged = Callable[[str, str], list[str]]
 
 
 @pytest.fixture(autouse=True)
@@ -297,25 +324,38 @@ def judged(
     nursery: Any, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Judged]:
     """Play the scenes of all the points that were selected, a few at a time."""
-    empty = tmp_path_factory.mktemp("store") / "empty.db"
+    folder = tmp_path_factory.mktemp("store")
+    empty = folder / "empty.db"
     open_store(f"sqlite:///{empty}", create=True).close()
-    names = [
-        item.callspec.params["name"]
+    selected = [
+        (item.callspec.params["store"], item.callspec.params["name"])
         for item in request.session.items
         if item.path == request.path and hasattr(item, "callspec")
     ]
     with ThreadPoolExecutor(AT_ONCE) as stage:
-        scenes: dict[str, Future[list[str]]] = {
-            name: stage.submit(_play, nursery, empty, name) for name in names
-        }
-        yield lambda name: scenes[name].result()
+        scenes: dict[tuple[str, str], Future[list[str]]] = {}
+        for number, (store, name) in enumerate(selected):
+            place = _place(nursery, store, empty, folder / str(number))
+            scenes[store, name] = stage.submit(_play, nursery, place, name)
+        yield lambda store, name: scenes[store, name].result()
         for scene in scenes.values():
             scene.cancel()
 
 
-def _play(nursery: Any, empty: Path, name: str) -> list[str]:
-    node = nursery.make(APP, dict(QUICK))
-    shutil.copy(empty, node.store_path)
+def _place(nursery: Any, store: str, empty: Path, folder: Path) -> Place:
+    """Make a store with tables, on the main thread: servers end with the thread they come from."""
+    folder.mkdir()
+    place: Place = nursery.place(store, folder)
+    if isinstance(place, File):
+        shutil.copy(empty, place.path)
+    else:
+        open_store(place.url, create=True).close()
+    return place
+
+
+def _play(nursery: Any, place: Place, name: str) -> list[str]:
+    leased = {} if isinstance(place, File) else SHORT_LEASE
+    node = nursery.make(APP, {**QUICK, **leased}, place=place)
     scene = Scene(node, name)
     try:
         scene.play()
@@ -324,6 +364,6 @@ def _play(nursery: Any, empty: Path, name: str) -> list[str]:
     return [*scene.wrong, *(f"left behind: {one}" for one in left)]
 
 
-@pytest.mark.parametrize("name", POINTS)
-def test_killed_at(judged: Judged, name: str) -> None:
-    assert judged(name) == []
+@pytest.mark.parametrize(("store", "name"), SCENES)
+def test_killed_at(judged: Judged, store: str, name: str) -> None:
+    assert judged(store, name) == []

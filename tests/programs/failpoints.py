@@ -143,6 +143,7 @@ def _points() -> Iterator[tuple[str, Point]]:
     yield from _finishing()
     yield from _taking_over()
     yield from _in_the_child()
+    yield from _among_many()
 
 
 def _written(
@@ -175,14 +176,12 @@ def _claiming() -> Iterator[tuple[str, Point]]:
     row = "claim"
     yield "claim.asked", Point(row, f"{_TX}.claim", Moment.BEFORE)
     yield from _written("claim", f"{_TX}.claim", fruitful)
-    yield from _written("claim.third", f"{_TX}.claim", fruitful, row=row, nth=3)
     accept = f"{_NODE}.dispatching:Dispatching.accept"
     claimed: Counts = lambda _result, args: bool(args[1].claims)  # noqa: E731
     yield "claim.heard", Point(row, accept, Moment.BEFORE, claimed)
     row, assign = "assign", f"{_NODE}.pool:ProcessPool.assign"
     yield "assign.before", Point(row, assign, Moment.BEFORE)
     yield "assign.sent", Point(row, assign, Moment.AFTER)
-    yield "assign.third", Point(row, assign, Moment.AFTER, nth=3)
     yield from _written("started", f"{_TX}.started", row="run")
     yield from _written("checkpoint", f"{_TX}.checkpoint", fruitful, row="run")
 
@@ -220,7 +219,6 @@ def _finishing() -> Iterator[tuple[str, Point]]:
     yield from _written("finish", finish)
     yield from _written("finish.children", finish, _with_children, row=row)
     yield from _written("finish.retry", finish, _settled("PENDING", 3), row=row)
-    yield from _written("finish.crash", finish, _reason("killed_by_signal"), row=row)
     yield from _written("finish.timeout", finish, _settled("TIMEOUT", 2), row=row)
     yield from _written("finish.cancel", finish, _settled("CANCELED", 2), row=row)
     told = f"{_NODE}.reporting:Reporting.endings"
@@ -246,6 +244,15 @@ def _taking_over() -> Iterator[tuple[str, Point]]:
         "stop.requeue", f"{_TX}.finish", _reason("shutdown"), row=row, victim=stopping
     )
     yield from _written("stop.ended", f"{_TX}.end_node", row=row, victim=stopping)
+
+
+def _among_many() -> Iterator[tuple[str, Point]]:
+    """What only a node does that shares its store with others."""
+    ring = "supervisor.queue.ringer:Ringer.ring"
+    yield "submit.called", Point("submit", ring, Moment.AFTER, victim=Victim.SUBMITTER)
+    yield "publish.called", Point("relay", ring, Moment.AFTER)
+    yield from _written("renew", f"{_TX}.renew", fruitful, row="lease", nth=2)
+    yield from _written("lead", f"{_TX}.lead", fruitful, row="lease")
 
 
 def _in_the_child() -> Iterator[tuple[str, Point]]:

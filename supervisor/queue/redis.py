@@ -19,7 +19,7 @@ from supervisor.model.record import Due, Level
 from supervisor.queue.bell import Heard, Kind
 from supervisor.queue.choice import Choice
 from supervisor.queue.inbox import SILENT, Inbox
-from supervisor.queue.redis_link import ANSWER_S, Command, Link, eviction
+from supervisor.queue.redis_link import ANSWER_S, Command, Link
 from supervisor.queue.ringer import Ringer
 from supervisor.telemetry.events import emit
 
@@ -268,7 +268,7 @@ class RedisListener:
             self._inbox.put("due")  # the pop that waits now does not know this level
 
     def _warn_of_eviction(self, asking: Link) -> None:
-        policy, most = eviction(asking)
+        policy, most = asking.eviction()
         if policy.startswith("allkeys") and policy != self._policy_told:
             self._policy_told = policy
             emit("bell.evicting", policy=policy, maxmemory=most)

@@ -95,6 +95,17 @@ class Link:
             raise self._failed(exc) from exc
         return came
 
+    def eviction(self) -> tuple[str, int]:
+        """Return the server's eviction policy and its maxmemory in bytes (0: no limit).
+
+        The policy is empty where the account may not ask.
+        """
+        (told,) = self.try_all(("INFO", "memory"))
+        if isinstance(told, QueueUnavailable):
+            return "", 0
+        facts = facts_of(told)
+        return facts.get("maxmemory_policy", ""), int(facts.get("maxmemory", 0))
+
     def close(self) -> None:
         """Hang up; may be called by another thread, whose wait for an answer it ends."""
         self._connection.disconnect()
@@ -106,7 +117,7 @@ class Link:
             code = "UNKNOWN"
         remedy = _REMEDIES.get(code, "")
         text = f"{self._shown}: {without_password(said)}" + (f" ({remedy})" if remedy else "")
-        return QueueUnavailable(text, remedy=remedy, code=code)
+        return QueueUnavailable(text, remedy=remedy, code=code, said=without_password(said))
 
 
 def _connection(url: str, wait_s: float) -> Any:
@@ -130,18 +141,7 @@ def _connection(url: str, wait_s: float) -> Any:
     )
 
 
-def eviction(link: Link) -> tuple[str, int]:
-    """Return the server's eviction policy and its maxmemory in bytes (0: no limit).
-
-    Empty where the account may not ask.
-    """
-    (told,) = link.try_all(("INFO", "memory"))
-    if isinstance(told, QueueUnavailable):
-        return "", 0
-    facts = _facts(told)
-    return facts.get("maxmemory_policy", ""), int(facts.get("maxmemory", 0))
-
-
-def _facts(info: str) -> dict[str, str]:
+def facts_of(info: str) -> dict[str, str]:
+    """Read the answer of INFO."""
     pairs = (line.partition(":") for line in info.splitlines() if not line.startswith("#"))
     return {name: value for name, colon, value in pairs if colon}

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,15 +18,16 @@ import click
 
 from supervisor.cli.appname import app_name
 from supervisor.cli.call import Call, command
+from supervisor.cli.finding import EXIT_AWAY, FAIL, OK, WARN, Finding, lines
 from supervisor.cli.flags import with_setting_flags
-from supervisor.cli.group import EXIT_REFUSED, EXIT_USAGE
+from supervisor.cli.group import EXIT_USAGE
 from supervisor.cli.roll import roll_call
-from supervisor.cli.text import plain
 from supervisor.errors import ConfigError, StoreUnavailable, SupervisorError
 from supervisor.settings import (
     Settings,
     node_grace,
     relation_problems,
+    relation_warnings,
     store_file,
     without_password,
 )
@@ -35,21 +35,7 @@ from supervisor.settings import (
 if TYPE_CHECKING:
     from supervisor.app import App
 
-OK, WARN, FAIL = "ok", "warn", "fail"
-_COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
 WRITE_WAIT_S = 1.0  # a node commits every few milliseconds: one that takes longer is worth a line
-EXIT_AWAY = 69
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the check; `code` is the exit code it asks for when it failed."""
-
-    about: str
-    level: str
-    text: str
-    remedy: str = ""
-    code: int = EXIT_REFUSED
 
 
 @with_setting_flags
@@ -65,26 +51,13 @@ def check(call: Call, app: str | None, grace: float | None) -> int:
     """Check settings, store, app and host before a start.
 
     Give it the flags that `run` will be given. Exits 0 when nothing failed (warnings are allowed),
-    2 for settings or app, 69 for the store.
+    2 for settings or app, 69 for the store or the doorbell.
     """
     found = list(_findings(call, app, grace))
     failed = [finding for finding in found if finding.level == FAIL]
-    document = {"ok": not failed, "findings": [_document(finding) for finding in found]}
-    call.answer(document, lambda: _lines(found))
+    document = {"ok": not failed, "findings": [finding.document() for finding in found]}
+    call.answer(document, lambda: lines(found))
     return max((finding.code for finding in failed), default=0)
-
-
-def _document(finding: Finding) -> dict[str, object]:
-    code = finding.code if finding.level == FAIL else 0
-    return {**asdict(finding), "code": code}
-
-
-def _lines(found: Iterable[Finding]) -> Iterator[str]:
-    for finding in found:
-        mark = click.style(f"{finding.level:<4}", fg=_COLORS[finding.level])
-        yield f"{mark}  {finding.about}: {plain(finding.text)}"
-        if finding.remedy:
-            yield f"      remedy: {plain(finding.remedy)}"
 
 
 def _findings(call: Call, app: str | None, grace: float | None) -> Iterator[Finding]:
@@ -133,6 +106,8 @@ def _settings(settings: Settings, grace: float | None) -> Iterator[Finding]:
             "settings", FAIL, str(problem), f"Change {problem.path} or what it is compared with.",
             EXIT_USAGE,
         )  # fmt: skip
+    for problem in relation_warnings(settings):
+        yield Finding("settings", WARN, str(problem), "Give it more, or them less.")
     if not problems:
         given = sum(source != "default" for source in settings.sources.values())
         yield Finding("settings", OK, f"valid; {given} differ from the defaults")
@@ -143,10 +118,19 @@ def _settings(settings: Settings, grace: float | None) -> Iterator[Finding]:
 
 
 def _store(settings: Settings) -> Iterator[Finding]:
+    file = store_file(settings.store)
+    if file is not None:
+        yield from _file(file, settings)
+        return
+    from supervisor.cli.server import store_findings
+
+    yield from store_findings(settings)
+
+
+def _file(file: Path, settings: Settings) -> Iterator[Finding]:
     from supervisor.store import Reader, is_present, open_store
 
-    file = store_file(settings.store)
-    if file is not None and not is_present(file):
+    if not is_present(file):
         if not _writable(file.parent):
             yield _no_place("store", file.parent, "--store", EXIT_AWAY)
             return

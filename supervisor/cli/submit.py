@@ -16,7 +16,13 @@ import click
 
 from supervisor.cli.appname import app_name
 from supervisor.cli.call import Call, command, os_user
-from supervisor.errors import ConfigError, InvalidSpec, Problem, SupervisorError
+from supervisor.errors import (
+    ConfigError,
+    InvalidSpec,
+    Problem,
+    StoreUnavailable,
+    SupervisorError,
+)
 from supervisor.model.spec import NO_SOFT_TIMEOUT, TaskSpec, parse_spec, shorten
 
 if TYPE_CHECKING:
@@ -84,9 +90,9 @@ def submit(call: Call, what: str, app: str | None, **given: Any) -> None:
     else:
         specs = [("spec", _from_flags(what, options))]
     parsed = _checked(specs, app, options.get("by") or os_user())
-    path = _new_store(call)
+    made = _new_store(call)
     handles = list(_write(call, parsed))
-    notes = [f"made a new store at {path}"] if path else []
+    notes = [f"made a new store at {made}"] if made else []
     notes += _unannounced(call, parsed)
     if app is None:
         notes.append(UNCHECKED)
@@ -186,12 +192,20 @@ def _checked(specs: Sequence[tuple[str, Any]], app: str | None, by: str) -> list
     return parsed
 
 
-def _new_store(call: Call) -> Path | None:
-    """Return the path of the store that this submit is going to make, None if it is there."""
-    from supervisor.store import is_present, store_path
+def _new_store(call: Call) -> str:
+    """Return the name of the store that this submit is going to make, empty if it is there."""
+    from supervisor.settings import store_file, without_password
+    from supervisor.store import is_present
 
-    path = store_path(call.settings.store)
-    return None if is_present(path) else path
+    url = call.settings.store
+    file = store_file(url)
+    if file is not None:
+        return "" if is_present(file) else str(file)
+    try:
+        _ = call.client().reader  # stays open for the submit
+    except StoreUnavailable as exc:
+        return without_password(url) if exc.facts.get("schema", "") is None else ""
+    return ""
 
 
 def _write(call: Call, parsed: Sequence[TaskSpec]) -> Iterator[Handle]:

@@ -135,7 +135,10 @@ def _check_schema(store: Store, *, create: bool) -> None:
     if not create:
         what = "holds no task store" if version is None else f"has the older schema {version}"
         raise StoreUnavailable(
-            f"{store.name} {what}", remedy="Run `supervisor db upgrade`.", path=store.name
+            f"{store.name} {what}",
+            remedy="Run `supervisor db upgrade`.",
+            path=store.name,
+            schema=version,
         )
     store.upgrade()
 

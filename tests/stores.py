@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import sqlite3
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -95,6 +96,7 @@ class Database(Place):
         self.redis = redis
         self.name = f"tasks_{secrets.token_hex(6)}"
         self._connection: psycopg.Connection[Any] | None = None
+        self._lock = threading.Lock()
         self._administer(f"CREATE DATABASE {self.name}")
         direct = f"postgresql://postgres@{host}:{server.port}/{self.name}"
         self.url = direct if through is None else through.url(self.name)
@@ -106,12 +108,21 @@ class Database(Place):
         give_up = time.monotonic() + self.PATIENCE_S
         while True:
             try:
-                return self._connected().execute(words, values or None).fetchall()
+                with self._lock:
+                    return self._rows(words, values)
             except psycopg.OperationalError:
-                self._disconnect()
                 if time.monotonic() > give_up:
                     raise
             time.sleep(0.05)
+
+    def _rows(self, sql: Any, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        if self._connection is None:
+            self._connection = psycopg.connect(self._dsn, autocommit=True)
+        try:
+            return self._connection.execute(sql, values or None).fetchall()
+        except psycopg.OperationalError:
+            self._disconnect()
+            raise
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -146,11 +157,6 @@ class Database(Place):
     @property
     def _dsn(self) -> str:
         return self.server.dsn.replace("dbname=postgres", f"dbname={self.name}")
-
-    def _connected(self) -> psycopg.Connection[Any]:
-        if self._connection is None:
-            self._connection = psycopg.connect(self._dsn, autocommit=True)
-        return self._connection
 
     def _disconnect(self) -> None:
         if self._connection is not None:

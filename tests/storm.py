@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from harness import NodeUnderTest, eventually
+from harness import SHORT_LEASE, NodeUnderTest, Start, eventually
 from invariants import Account, Ends, executions
 
 from supervisor.errors import StoreUnavailable
@@ -33,8 +33,11 @@ SETTINGS: Mapping[str, object] = {
 }  # fmt: skip
 KINDS = ("ok", "aok", "fail", "flaky", "crash", "overrun", "stubborn")
 WEIGHTS = (60, 10, 10, 10, 6, 3, 1)
-#: Of very many, on several nodes: most of them short and harmless.
-FLEET_WEIGHTS = (880, 60, 20, 20, 10, 8, 2)
+#: Of a storm of very many tasks over several nodes: most of them are short and harmless.
+FLEET: Mapping[str, Any] = {
+    "weights": (880, 60, 20, 20, 10, 8, 2), "mean_s": 0.005, "batch": 100, "backlog": 600,
+}  # fmt: skip
+FLEET_SETTINGS: Mapping[str, object] = {**SETTINGS, **SHORT_LEASE, "workers": 2}
 #: Their number of runs is fixed; all others are repeated until they come through.
 UNREPEATED = ("fail", "overrun", "stubborn")
 RETRIES = 20
@@ -115,6 +118,33 @@ class Killer:
                 self.other_kills += 1
             else:
                 self.kills += 1
+
+
+class Feeder:
+    """Submits random tasks until it is told to stop; whoever uses it may do something else."""
+
+    def __init__(self, storm: Storm) -> None:
+        self._storm = storm
+        self._over = threading.Event()
+        self._wrong: BaseException | None = None
+        self._thread = threading.Thread(target=self._feed)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        if self._wrong is not None:
+            raise self._wrong
+
+    def _feed(self) -> None:
+        try:
+            while not self._over.is_set():
+                self._storm.feed(self._storm.batch)
+        except BaseException as exc:
+            self._wrong = exc
 
 
 @dataclass
@@ -266,6 +296,15 @@ def live(node: NodeUnderTest) -> int:
     """Return how many tasks have not ended."""
     ((number,),) = node.query("SELECT count(*) FROM tasks WHERE state IN ('PENDING', 'RUNNING')")
     return int(number)
+
+
+def start_fleet(start: Start, number: int) -> list[NodeUnderTest]:
+    """Start so many nodes on one new store of the kind that `start` makes."""
+    first = start(APP, node_name="node0", **FLEET_SETTINGS)
+    rest = [
+        start(APP, shares=first, node_name=f"node{n}", **FLEET_SETTINGS) for n in range(1, number)
+    ]
+    return [first, *rest]
 
 
 def settle(node: NodeUnderTest, workers: int) -> None:

@@ -1,7 +1,8 @@
-"""The soak: a long storm, then very many tasks and forced kills, and nothing may be left of it.
+"""The soak: a long storm, then very many tasks and forced kills, then a storm over three nodes.
 
-`make soak ARGS="--tasks 10000 --noop 200000 --kills 500"`. Not collected by pytest. Exits with 1 on
-a violation, and then keeps the directory of the node.
+`make soak ARGS="--tasks 10000 --noop 200000 --kills 500 --fleet 100000"`. Nothing may be left of
+it. Not collected by pytest. Exits with 1 on a violation, and then keeps the directories of the
+nodes. The three nodes share a PostgreSQL and a Redis that are started for it.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import stores
 from harness import NodeUnderTest, eventually
 from soak.endurance import Endurance
-from storm import APP, SETTINGS, Storm, chosen_seed, settle
+from storm import APP, FLEET, FLEET_SETTINGS, SETTINGS, Storm, chosen_seed, settle
 
 NODE_KILLS = 3
+FLEET_NODES, FLEET_TASKS_PER_KILL = 3, 500
 PATIENCE_S = 900.0
 
 
@@ -34,6 +38,7 @@ class Summary:
     violations: list[str] = field(default_factory=list)
     storm: dict[str, Any] = field(default_factory=dict)
     endurance: dict[str, Any] = field(default_factory=dict)
+    fleet: dict[str, Any] = field(default_factory=dict)
     leftover_processes: int = 0
     kept: str = ""
 
@@ -43,6 +48,7 @@ class Summary:
         lines = [
             *(f"{name}: {value}" for name, value in self.storm.items()),
             *(f"{name}: {value}" for name, value in self.endurance.items()),
+            *(f"fleet, {name}: {value}" for name, value in self.fleet.items()),
             f"leftover processes: {self.leftover_processes}",
             *(f"VIOLATION {one}" for one in self.violations),
             f"{len(self.violations)} violations, seed {self.seed}",
@@ -60,12 +66,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ["XDG_RUNTIME_DIR"] = runtime
     try:
         if options.tasks:
-            _on_a_node(
-                summary, "storm", lambda n: _storm(n, options.tasks, summary, tell), SETTINGS
-            )
+            with _nodes(summary, "storm", [SETTINGS]) as (node,):
+                _storm(node, options.tasks, summary, tell)
         if options.noop or options.kills:
-            run = Endurance(options.noop, options.kills, tell)
-            _on_a_node(summary, "endurance", lambda n: _endure(n, run, summary), Endurance.SETTINGS)
+            with _nodes(summary, "endurance", [Endurance.SETTINGS]) as (node,):
+                _endure(node, Endurance(options.noop, options.kills, tell), summary)
+        if options.fleet:
+            _fleet(options.fleet, summary, tell)
         summary.violations += [f"left behind: socket {one}" for one in os.listdir(runtime)]
     finally:
         shutil.rmtree(runtime)
@@ -78,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tasks", type=int, default=10_000, help="random tasks of the storm")
     parser.add_argument("--noop", type=int, default=200_000, help="no-op tasks afterwards")
     parser.add_argument("--kills", type=int, default=500, help="forced kills among them")
+    parser.add_argument("--fleet", type=int, default=100_000, help="random tasks on three nodes")
     parser.add_argument("--seed", type=int, help="repeat a storm")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     return parser
@@ -95,31 +103,37 @@ def _teller() -> Callable[[str, int, int], None]:
     return tell
 
 
-def _on_a_node(
+@contextmanager
+def _nodes(
     summary: Summary,
     name: str,
-    part: Callable[[NodeUnderTest], None],
-    settings: Any,
-) -> None:
-    """Run one part on a node of its own and see that this node leaves nothing."""
+    settings: Sequence[Mapping[str, object]],
+    place: stores.Place | None = None,
+) -> Iterator[list[NodeUnderTest]]:
+    """Start a node with each of these settings for one part, and see that they leave nothing."""
     root = Path(tempfile.mkdtemp(prefix=f"soak-{name}-"))
-    node = NodeUnderTest(root, APP, **settings)
+    nodes = [
+        NodeUnderTest(root / f"{number}", APP, place=place, **dict(one))
+        for number, one in enumerate(settings)
+    ]
     before = len(summary.violations)
     try:
-        node.start()
-        part(node)
-        code = node.stop(30)
-        if code != 0:
-            summary.violations.append(f"{name}: the node ended with {code}")
+        for node in nodes:
+            node.start()
+        yield nodes
+        codes = [node.stop(30) for node in nodes]
+        if any(codes):
+            summary.violations.append(f"{name}: the nodes ended with {codes}")
     except AssertionError as exc:
         summary.violations.append(f"{name}: {exc}")
     finally:
-        node.close()
-        _require_nothing_left(node, name, summary)
+        for node in nodes:
+            node.close()
+            _require_nothing_left(node, name, summary)
     if len(summary.violations) > before:
         summary.kept = f"{summary.kept} {root}".strip()
     else:
-        node.forget_files()
+        shutil.rmtree(root)
 
 
 def _require_nothing_left(node: NodeUnderTest, name: str, summary: Summary) -> None:
@@ -148,6 +162,31 @@ def _storm(
     settle(node, 4)
     summary.violations += storm.violations()
     summary.storm = {**storm.figures(), "took_s": took_s}
+
+
+def _fleet(tasks: int, summary: Summary, tell: Callable[[str, int, int], None]) -> None:
+    """A storm over nodes that share a store, of which one is killed now and then."""
+    settings = [{**FLEET_SETTINGS, "node_name": f"node{n}"} for n in range(FLEET_NODES)]
+    places = stores.Places()
+    try:
+        place = places.make(stores.SERVER_AND_REDIS, Path())
+        with _nodes(summary, "fleet", settings, place) as nodes:
+            began = time.monotonic()
+            storm = Storm(nodes, summary.seed, nodes[0].root / "runs", **FLEET)
+            storm.blow(
+                tasks,
+                node_kills=tasks // FLEET_TASKS_PER_KILL,
+                least_kills=min(15, tasks // 20),
+                patience_s=PATIENCE_S,
+                tell=lambda done: tell("fleet", done, tasks),
+            )
+            took_s = round(time.monotonic() - began, 1)
+            for node in nodes:
+                settle(node, 2)
+            summary.violations += storm.violations()
+            summary.fleet = {**storm.figures(), "took_s": took_s}
+    finally:
+        places.close()
 
 
 def _endure(node: NodeUnderTest, run: Endurance, summary: Summary) -> None:

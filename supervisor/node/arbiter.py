@@ -15,6 +15,7 @@ from supervisor.model.record import ProcessIdentity
 from supervisor.node import port
 from supervisor.node.closing import Closing
 from supervisor.node.dispatching import HOLD_S, Dispatching
+from supervisor.node.fencing import Fencing
 from supervisor.node.floor import Floor
 from supervisor.node.leaving import Leaving
 from supervisor.node.listening import Listening
@@ -58,6 +59,7 @@ class Arbiter:
         self._watching = Watching(floor, self._listening, self._closing)
         self._dispatching = Dispatching(floor, self._listening, self._closing, self._pace.poll_s)
         self.staffing = Staffing(floor, self._closing, app)
+        self._fencing = Fencing(floor, self._closing)
         self._mending = Mending(floor, own)
         self._leaving = Leaving(floor, self._closing)
         self._reporting = Reporting(floor, self.staffing, self._mending)
@@ -84,6 +86,7 @@ class Arbiter:
 
     def turn(self, now: float) -> float:
         """Do one turn and return the seconds until the next is wanted at the latest."""
+        self._step(self._fencing.fence, now)
         self._step(self._mind_the_clock, now)
         self._step(self._mind_the_gap, now)
         self._step(self._listen, now)
@@ -109,7 +112,9 @@ class Arbiter:
             emit("loop.failed", step=step.__qualname__, error=repr(exc), exc_info=True)
 
     def _mind_the_clock(self, _now: float) -> None:
-        self._watching.restamp(self.floor.anchor())
+        stepped_s = self.floor.anchor()
+        if self.floor.lease is None:  # times of a shared store are the server's
+            self._watching.restamp(stepped_s)
 
     def _mind_the_gap(self, now: float) -> None:
         if self._last_turn is None:
@@ -149,7 +154,6 @@ class Arbiter:
                 self._listening.exited(slot, event)
 
     def _read(self, reply: port.Reply, now: float) -> None:
-        floor = self.floor
         match reply:
             case port.Claimed():
                 self._dispatching.accept(reply, now)
@@ -157,22 +161,23 @@ class Arbiter:
                 self._reporting.endings(reply)
             case port.MarksRead():
                 self._watching.mark(tuple(reply.marks), now)
-            case port.OrphansRead():
-                self._mending.sweep(tuple(reply.orphans), now)
-            case port.CountsRead():
-                self._mending.counts(reply)
+            case port.OrphansRead() | port.OwnRead() | port.CountsRead():
+                self._mending.hear(reply, now)
+            case port.LeaseRenewed() | port.LeaseLost():
+                self._fencing.hear(reply)
             case port.ChildAnswer():
-                done = reply.submitted
-                answer = ChildSubmitted(
-                    reply.request,
-                    done.task_id if done else "",
-                    bool(done and done.created),
-                    reply.refused,
-                )
-                floor.pool.send(reply.worker_id, answer)
-                self._dispatching.ring()
+                self._pass_on(reply)
             case port.StoreAway() | port.StoreBack() | port.StoreGone():
                 self._reporting.store(reply, now)
+                self._mending.hurry_own()
+
+    def _pass_on(self, reply: port.ChildAnswer) -> None:
+        """Tell a worker what became of the task that it submitted."""
+        done = reply.submitted
+        task_id, created = (done.task_id, done.created) if done else ("", False)
+        answer = ChildSubmitted(reply.request, task_id, created, reply.refused)
+        self.floor.pool.send(reply.worker_id, answer)
+        self._dispatching.ring()
 
     def _obey(self, name: str, now: float) -> None:
         emit("signal.received", signal=name)
@@ -192,7 +197,10 @@ class Arbiter:
         )
         if floor.endings and not self._dispatching.claiming:
             wait = min(wait, HOLD_S)
-        if changing or self._dispatching.holds_look_ahead() or self._is_wished():
+        if floor.lease is not None:
+            wait = min(wait, floor.lease.renew_every_s)
+        hurries = self._fencing.urgent or self._is_wished()
+        if changing or hurries or self._dispatching.holds_look_ahead():
             wait = min(wait, pace.busy_s)
         return max(0.0, wait)
 

@@ -61,6 +61,14 @@ class Closing:
         if kill and farewell is not None and farewell.phase not in (Phase.CAPTURE, Phase.KILL):
             self._enter(slot, farewell, Phase.CAPTURE, now)
 
+    def kill_now(self, slot: Slot, now: float) -> None:
+        """End the worker at once, whatever it is at, without evidence."""
+        farewell = slot.farewell or Farewell(phase=Phase.DRAIN, since=now)
+        if farewell.phase is Phase.KILL:
+            self._kill(slot, now)
+        else:
+            self._enter(slot, farewell, Phase.KILL, now)
+
     def give_back_unread(self, slot: Slot, why: str) -> None:
         """Withdraw what the worker has not read; those attempts go back to the queue."""
         for seq in self._floor.pool.take_back(slot.worker_id):
@@ -114,12 +122,15 @@ class Closing:
         below = self._floor.pool.kill_tree(slot.worker_id)
         if last is not None:
             return
-        verdict = slot.doomed[1].code if slot.doomed else "shutdown"
+        verdict = slot.doomed[1].code if slot.doomed else self._plain_reason()
         self._floor.metrics.inc("kills_total", verdict=verdict)
         emit(
             "worker.killed",
             worker_id=slot.worker_id, pid=slot.pid, verdict=verdict, processes=below + 1,
         )  # fmt: skip
+
+    def _plain_reason(self) -> str:
+        return "fenced" if self._floor.fenced else "shutdown"
 
     def gone(self, worker_id: str) -> None:
         """A worker was reaped: forget what was kept of its end."""

@@ -91,7 +91,9 @@ class Dispatching:
 
     def _may_claim(self) -> bool:
         floor = self._floor
-        return floor.stopping is None and not floor.store_away and bool(floor.types)
+        if floor.stopping is not None or floor.store_away or floor.fenced:
+            return False
+        return bool(floor.types)
 
     def _is_due(self) -> bool:
         return self._due_at is not None and self._floor.clock.now() >= self._due_at
@@ -182,7 +184,9 @@ class Dispatching:
             return
         slot.attempts[attempt.seq] = attempt
         slot.assigned += 1
-        if not slot.can_take_work or not floor.pool.assign(slot.worker_id, _packet(attempt)):
+        if floor.fenced:
+            floor.end(slot, attempt, ended.never_started(f"the node is fenced: {floor.fenced}"))
+        elif not slot.can_take_work or not floor.pool.assign(slot.worker_id, _packet(attempt)):
             floor.end(slot, attempt, ended.never_started("its worker could not take it"))
 
     def take_back_waiting(self, now: float) -> None:

@@ -1,14 +1,19 @@
-"""What the pool has heard: of the app, of workers, of autopsies, and signals for the node.
+"""What a node hears: from the pool of the app, of workers, autopsies and signals; from the scribe.
 
 Values without behaviour; `node.port` offers them together with the two ports.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from supervisor.model.crash import ExitStatus, OomEvidence
+from supervisor.model.outcome import Settlement
+from supervisor.model.record import Claim, Ending, Mark, Owner, Submitted
+from supervisor.store.record import Orphan
 from supervisor.worker.vitals import Reading
 from supervisor.worker.wire import FromWorker, TypeInfo
 
@@ -129,4 +134,121 @@ class Signal:
 
 PoolEvent = (
     AppBooted | AppRefused | ZygoteLost | Born | BirthFailed | Said | Exited | Captured | Signal
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The tasks claimed (perhaps none), for how many places, and when the next one is due.
+
+    What is due already and was not claimed, though places were left, may not wait in those.
+    `next_due` is known, and `paused` the (queue, priority) pairs that rest, only of a scan
+    (`scanned`); priority -1 is the whole queue.
+    """
+
+    asked: Sequence[Owner]
+    claims: Sequence[Claim]
+    next_due: datetime | None = None
+    scanned: bool = True
+    paused: frozenset[tuple[str, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class EndingsWritten:
+    """What became of each ending; None when the fence refused it."""
+
+    results: Sequence[tuple[Ending, Settlement | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class MarksRead:
+    """Stop marks as they stand."""
+
+    marks: Sequence[Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildAnswer:
+    """The answer to SubmitFor."""
+
+    worker_id: str
+    request: int
+    submitted: Submitted | None
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OrphansRead:
+    """RUNNING attempts of former nodes; of a store that nodes share, only for the one that leads.
+
+    `term` is that leader's, None where another leads or nobody has to.
+    """
+
+    orphans: Sequence[Orphan]
+    term: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRead:
+    """The (task, attempt) pairs that the store has as RUNNING on this node."""
+
+    running: frozenset[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRenewed:
+    """The node's lease holds, counted from when this was sent (seconds of CLOCK_BOOTTIME).
+
+    `skew_s` is by how much this host's wall clock is ahead of the store's.
+    """
+
+    sent_boot: float
+    skew_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """The lease was over, or somebody has written the node's end: others may take what it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountsRead:
+    """The store's numbers: (due, later, running) by queue, and due by type."""
+
+    by_queue: dict[str, tuple[int, int, int]]
+    due_by_type: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAway:
+    """The store does not answer, since when it does not matter: why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreBack:
+    """The store answers again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreGone:
+    """The store's file was deleted or replaced; the live data was saved at `rescued`."""
+
+    rescued: str
+
+
+Reply = (
+    Claimed
+    | EndingsWritten
+    | MarksRead
+    | ChildAnswer
+    | OrphansRead
+    | OwnRead
+    | LeaseRenewed
+    | LeaseLost
+    | CountsRead
+    | StoreAway
+    | StoreBack
+    | StoreGone
 )

@@ -7,13 +7,14 @@ both are forgotten when they end, so nothing here grows with the number of tasks
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from supervisor.clock import Clock
 from supervisor.model.health import Action, Host, Limits, Pulse, Rules, Signs, Verdict
+from supervisor.model.lease import LeasePlan
 from supervisor.model.outcome import Outcome, StopMark
 from supervisor.model.record import ChildSpec, Claim, Ending
 from supervisor.model.states import REQUEUE_REASONS, Reason, State
@@ -57,6 +58,7 @@ class Attempt:
     acknowledged: bool = False
     knock_at: float = float("inf")
     acted_on: set[str] = field(default_factory=set)
+    fenced: str = ""
     diagnosed_at: float = float("-inf")
 
     @property
@@ -140,9 +142,18 @@ class Stopping:
     hurry: int = 0
 
 
+def _vouch_for_nothing(_until_boot: float) -> None:
+    """Nobody watches over the lease of a node that needs none."""
+
+
 @dataclass(slots=True)
 class Floor:
-    """The shared state of one node."""
+    """The shared state of one node.
+
+    `lease` is None on a store of one node. The lease counts from `renewed_at` (CLOCK_BOOTTIME);
+    `fenced` says why nothing may run here; who watches over a frozen node hears by `vouch` until
+    when it may.
+    """
 
     node_id: str
     settings: Settings
@@ -160,6 +171,10 @@ class Floor:
     booted_generation: int = 0
     stopping: Stopping | None = None
     store_away: str = ""
+    lease: LeasePlan | None = None
+    renewed_at: float = 0.0
+    fenced: str = ""
+    vouch: Callable[[float], None] = _vouch_for_nothing
     host: Host = field(default_factory=Host)
     last_gap_at: float | None = None
     fatal: str = ""

@@ -154,6 +154,8 @@ class Listening:
                 over = finished > attempt.soft_at()
                 note = "returned after its soft time limit" if over else None
                 return ended.returned(message.result_json or "null", detail=note)
+            case "interrupted" if message.interrupted_by == "shutdown" and attempt.fenced:
+                return ended.preempted(attempt.fenced)
             case "interrupted":
                 return _interrupted(message)
             case "result_invalid" | "result_too_large" as how:
@@ -205,6 +207,8 @@ class Listening:
             state, reason = _KILLED[verdict.code]
             return ended.killed(state, reason, f"{verdict.why}{phases}", verdict=verdict.code)
         native = is_native(exit.status)
+        if attempt.fenced and not native:
+            return ended.preempted(f"{attempt.fenced}{phases}", forced=True)
         if farewell is not None and self._floor.stopping is not None and not native:
             return ended.shut_down(forced=True)
         told_to_go = farewell is not None and farewell.phase in (Phase.EXIT, Phase.KILL)

@@ -1,16 +1,19 @@
 """What is put right in the background: marks to deliver, tasks of dead nodes, strangers, counts.
 
 Secret kept here: the rhythm of these rounds, and how a death is proven. An attempt of another node
-is ended only with proof: its process is gone (pid and start time), its boot is over, or, where
-neither can be seen from here, the store's lock is ours and a safety interval has passed.
+is ended only with proof: its process is gone (pid and start time). Where that cannot be seen from
+here: on a store of one node, its boot is over, or the store's lock is ours and a safety interval
+has passed; on a store that nodes share, its node's lease is over by the store's own clock.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from supervisor.model import outcome as ended
 from supervisor.model.record import Ending, NodeRecord, ProcessIdentity
+from supervisor.model.retry import RetryPolicy
 from supervisor.node import port
 from supervisor.node.floor import Floor
 from supervisor.store.record import Orphan
@@ -25,6 +28,9 @@ PUBLISH_LIMIT = 1000
 PRUNE_EVERY_S = 3600.0
 #: A worker of a dead node is gone within moments: look again soon, not at the next round.
 UNPROVEN_AGAIN_S = 0.2
+#: What runs on this node by the store is compared with what does this often, on a shared store.
+OWN_EVERY_S = 15.0
+LEASE = "lease"
 #: A type that nobody here runs is named again after this long, then after twice as long each time.
 UNROUTED_AGAIN_S, UNROUTED_MOST_S = 60.0, 3600.0
 
@@ -37,6 +43,8 @@ class Mending:
         self._own = own
         self._began = floor.clock.mono()
         self._last: dict[str, float] = {}
+        self._term: int | None = None
+        self._unknown: frozenset[tuple[str, int]] = frozenset()
         self.unrouted: frozenset[str] = frozenset()
         #: Type → when it may be named again, and the pause after that.
         self._named_unrouted: dict[str, tuple[float, float]] = {}
@@ -45,15 +53,22 @@ class Mending:
         """Somebody says that there is a stop wish."""
         self._last.pop("marks", None)
 
+    def hurry_own(self) -> None:
+        """The store was away: an answer to a claim may have been lost with it."""
+        self._last.pop("own", None)
+
     def mend(self, now: float) -> None:
         """Do the rounds that are due."""
         floor = self._floor
+        lease_s = floor.lease.lease_s if floor.lease is not None else None
         if self._is_due("marks", MARKS_EVERY_S, now):
             floor.scribe.ask(port.ReadMarks())
         if self._is_due("strangers", STRANGERS_EVERY_S, now):
             floor.metrics.set("unreaped", floor.pool.sweep_strangers())
         if floor.types and self._is_due("orphans", floor.settings.sweep_interval, now):
-            floor.scribe.ask(port.ReadOrphans())  # their retry rules come with the types
+            floor.scribe.ask(port.ReadOrphans(lease_s))  # their retry rules come with the types
+        if lease_s is not None and self._is_due("own", OWN_EVERY_S, now):
+            floor.scribe.ask(*floor.take_endings(), port.ReadOwn())
         if self._is_due("publish", PUBLISH_EVERY_S, now) and not floor.store_away:
             floor.scribe.ask(port.Publish(PUBLISH_LIMIT))
         if self._is_due("prune", PRUNE_EVERY_S, now):
@@ -66,6 +81,16 @@ class Mending:
             return False
         self._last[what] = now
         return True
+
+    def hear(self, read: port.OrphansRead | port.OwnRead | port.CountsRead, now: float) -> None:
+        """The store has answered what a round asked."""
+        match read:
+            case port.OrphansRead():
+                self._sweep(read, now)
+            case port.OwnRead():
+                self._own_running(read, now)
+            case port.CountsRead():
+                self.counts(read)
 
     def counts(self, read: port.CountsRead) -> None:
         """Show the store's numbers."""
@@ -92,11 +117,39 @@ class Mending:
         for name in [n for n, (at, _) in named.items() if now >= at + UNROUTED_MOST_S]:
             del named[name]  # long not seen
 
-    def sweep(self, orphans: tuple[Orphan, ...], now: float) -> None:
+    def _own_running(self, read: port.OwnRead, now: float) -> None:
+        """Give back what was claimed for us and of which we never heard.
+
+        What has just ended here may still read RUNNING: only what is unknown twice is given back,
+        since its ending was handed in before the second question.
+        """
+        floor = self._floor
+        known = {(one.claim.task_id, one.claim.attempt) for _, one in floor.attempts()}
+        unknown = read.running - known
+        for task_id, attempt in sorted(unknown & self._unknown):
+            lost = ended.never_started("the answer to its claim was lost")
+            floor.endings.append(
+                Ending(
+                    task_id=task_id,
+                    attempt=attempt,
+                    outcome=lost,
+                    policy=RetryPolicy(),
+                    ended_at=floor.clock.now(),
+                )
+            )
+            emit("claim.lost", task_id=task_id, attempt=attempt)
+        self._unknown = unknown - self._unknown
+        if self._unknown:
+            self._last["own"] = now - OWN_EVERY_S + UNPROVEN_AGAIN_S
+
+    def _sweep(self, read: port.OrphansRead, now: float) -> None:
         """End the attempts of other nodes whose death is proven."""
         floor = self._floor
+        if floor.fenced:
+            return
+        self._mind_term(read.term)
         unproven = 0
-        for orphan in orphans:
+        for orphan in read.orphans:
             proof = self._proof(orphan, now)
             if proof is None:
                 unproven += 1
@@ -112,7 +165,7 @@ class Mending:
                     task_id=orphan.task_id,
                     attempt=orphan.attempt,
                     outcome=ended.node_lost(proof, f"{detail}: {proof}"),
-                    policy=limits.policy,
+                    policy=self._policy(limits.policy, proof),
                     started_at=_at_most(orphan.started_at, floor.clock.now()),
                     ended_at=floor.clock.now(),
                     type=orphan.type,
@@ -126,8 +179,29 @@ class Mending:
 
         floor.metrics.set("zombies", unproven, kind="lost")
 
+    def _mind_term(self, term: int | None) -> None:
+        """Show who sweeps: a term that is new is ours from now on."""
+        if self._floor.lease is None:
+            return
+        self._floor.metrics.set("sweeper_leading", float(term is not None))
+        if term is not None and term != self._term:
+            emit("sweeper.elected", term=term)
+        self._term = term
+
+    def _policy(self, policy: RetryPolicy, proof: str) -> RetryPolicy:
+        """Return when it may run again: a death that is only inferred leaves a doubt for a while.
+
+        A node that is cut off has ended its workers by itself before its lease was over, unless it
+        stood still as a whole.
+        """
+        if not proof.startswith(LEASE):
+            return policy
+        return replace(policy, least_s=self._floor.settings.requeue_safety)
+
     def _proof(self, orphan: Orphan, now: float) -> str | None:
         """Say how we know that the attempt is over, None if we do not."""
+        if self._floor.lease is not None:
+            return self._proof_on_shared(orphan)
         node = orphan.node
         if node is None or node.process.pid_ns != self._own.pid_ns:
             waited = now - self._began >= self._floor.settings.requeue_safety
@@ -139,6 +213,17 @@ class Mending:
         if lives(orphan.pid, orphan.start_ticks):
             return None  # its worker is still dying: the next round will see
         return "its worker and its node are gone (pid and start time)"
+
+    def _proof_on_shared(self, orphan: Orphan) -> str | None:
+        node = orphan.node
+        if node is not None and is_gone(node.process, Place(self._own.boot_id, self._own.pid_ns)):
+            if lives(orphan.pid, orphan.start_ticks):
+                return None  # its worker is still dying: the next round will see
+            return "its worker and its node are gone (pid and start time)"
+        over_s = orphan.lease_over_s
+        if over_s is None or over_s <= 0:
+            return None
+        return f"{LEASE}: that of its node ended {over_s:.1f} s ago by the store's clock"
 
 
 def _at_most(moment: datetime | None, now: datetime) -> datetime | None:

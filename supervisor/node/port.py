@@ -12,23 +12,34 @@ from datetime import datetime
 from typing import Protocol
 
 from supervisor.model.health import Host, Signs
-from supervisor.model.outcome import Settlement
-from supervisor.model.record import Claim, Ending, Mark, Owner, Started, Submitted
+from supervisor.model.record import Ending, Owner, Started
 from supervisor.node.event import (
     AppBooted,
     AppRefused,
     BirthFailed,
     Born,
     Captured,
+    ChildAnswer,
+    Claimed,
+    CountsRead,
+    EndingsWritten,
     Exited,
     Facts,
+    LeaseLost,
+    LeaseRenewed,
+    MarksRead,
+    OrphansRead,
+    OwnRead,
     PoolEvent,
+    Reply,
     Said,
     Signal,
+    StoreAway,
+    StoreBack,
+    StoreGone,
     ZygoteLost,
 )
 from supervisor.settings import Settings
-from supervisor.store.record import Orphan
 from supervisor.worker.vitals import Reading
 from supervisor.worker.wire import Assign, FromNode
 
@@ -273,7 +284,12 @@ class ReadCounts:
 
 @dataclass(frozen=True, slots=True)
 class ReadOrphans:
-    """Read the RUNNING attempts of other (former) nodes, if this node is the one to sweep."""
+    """Read the RUNNING attempts of other (former) nodes.
+
+    With `lead_s` only the leader is answered in full: whoever asks first leads for so long.
+    """
+
+    lead_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,10 +301,14 @@ class ReadOwn:
 class Renew:
     """Renew this node's lease; LeaseRenewed or LeaseLost follows if the store answers."""
 
+    lease_s: float
+
 
 @dataclass(frozen=True, slots=True)
 class Revive:
     """Take a new lease, in the transaction of the last endings; kept until it is written."""
+
+    lease_s: float
 
 
 Request = (
@@ -309,123 +329,6 @@ Request = (
     | ReadOwn
     | Renew
     | Revive
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """The tasks claimed (perhaps none), for how many places, and when the next one is due.
-
-    What is due already and was not claimed, though places were left, may not wait in those.
-    `next_due` is known, and `paused` the (queue, priority) pairs that rest, only of a scan
-    (`scanned`); priority -1 is the whole queue.
-    """
-
-    asked: Sequence[Owner]
-    claims: Sequence[Claim]
-    next_due: datetime | None = None
-    scanned: bool = True
-    paused: frozenset[tuple[str, int]] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class EndingsWritten:
-    """What became of each ending; None when the fence refused it."""
-
-    results: Sequence[tuple[Ending, Settlement | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class MarksRead:
-    """Stop marks as they stand."""
-
-    marks: Sequence[Mark]
-
-
-@dataclass(frozen=True, slots=True)
-class ChildAnswer:
-    """The answer to SubmitFor."""
-
-    worker_id: str
-    request: int
-    submitted: Submitted | None
-    refused: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class OrphansRead:
-    """RUNNING attempts of former nodes; of a store that nodes share, only for the one that leads.
-
-    `term` is that leader's, None where another leads or nobody has to.
-    """
-
-    orphans: Sequence[Orphan]
-    term: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OwnRead:
-    """The (task, attempt) pairs that the store has as RUNNING on this node."""
-
-    running: frozenset[tuple[str, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseRenewed:
-    """The node's lease holds, counted from when this was sent (seconds of CLOCK_BOOTTIME).
-
-    `skew_s` is by how much this host's wall clock is ahead of the store's.
-    """
-
-    sent_boot: float
-    skew_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseLost:
-    """The lease was over, or somebody has written the node's end: others may take what it runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class CountsRead:
-    """The store's numbers: (due, later, running) by queue, and due by type."""
-
-    by_queue: dict[str, tuple[int, int, int]]
-    due_by_type: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class StoreAway:
-    """The store does not answer, since when it does not matter: why."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoreBack:
-    """The store answers again."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoreGone:
-    """The store's file was deleted or replaced; the live data was saved at `rescued`."""
-
-    rescued: str
-
-
-Reply = (
-    Claimed
-    | EndingsWritten
-    | MarksRead
-    | ChildAnswer
-    | OrphansRead
-    | OwnRead
-    | LeaseRenewed
-    | LeaseLost
-    | CountsRead
-    | StoreAway
-    | StoreBack
-    | StoreGone
 )
 
 

@@ -138,6 +138,8 @@ class Reporting:
             reasons.append(f"stopping: {floor.stopping.why}")
         if floor.store_away:
             reasons.append(f"store away: {floor.store_away}")
+        if floor.fenced:
+            reasons.append(f"fenced: {floor.fenced}")
         if floor.fatal:
             reasons.append(floor.fatal)
         if self._staffing.halted:

@@ -4,6 +4,8 @@ Secret kept here: batching, pacing and what happens while the store is away. Eve
 since the last commit goes into the next one. Endings, notes and the like are *durable* requests:
 they are kept, in order, until they are written; claims and questions are simply not answered then.
 Back-to-back commits would starve other writers of a SQLite file, so there is a pause between them.
+A commit whose answer was lost may have been written: what it ended is looked up before it is sent
+again. The lease goes first, in a transaction of its own, and counts from before it was asked.
 """
 
 from __future__ import annotations
@@ -12,16 +14,19 @@ import json
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from supervisor.clock import Clock
-from supervisor.errors import IllegalTransition, StoreUnavailable, SupervisorError
-from supervisor.model.record import Claim
+from supervisor.errors import IllegalTransition, StoreBusy, StoreUnavailable, SupervisorError
+from supervisor.model.record import Claim, Owner
 from supervisor.model.spec import parse_spec
 from supervisor.node import port
-from supervisor.store import Ledger, Reader, Store
-from supervisor.store.ledger import Transaction
+from supervisor.node.answering import Answering
+from supervisor.queue import Bell
+from supervisor.store import Ledger, Store
+from supervisor.store.ledger.submit import new_task_id
+from supervisor.store.ledger.transaction import Transaction
 from supervisor.store.record import AutopsyRecord, WorkerRecord
 from supervisor.telemetry.events import emit
 from supervisor.telemetry.metrics import Metrics
@@ -35,19 +40,37 @@ LOADED_S = 0.003
 IDLE_S = 0.5
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 2.0
 
-_LOOKS = (port.ReadMarks, port.ReadCounts, port.ReadOrphans)
-_QUESTIONS = (port.ClaimFor, *_LOOKS)
+#: A transaction that another one stood in the way of is tried so often, after a short pause.
+BUSY_TRIES, BUSY_PAUSE_S = 8, (0.001, 0.02)
+
+_QUESTIONS = (
+    port.ClaimFor,
+    port.ReadMarks,
+    port.ReadCounts,
+    port.ReadOrphans,
+    port.ReadOwn,
+    port.Renew,
+)
 
 
 class StoreScribe:
     """See `node.port.Scribe` for the verbs; `start` before use, `stop` at the end."""
 
     def __init__(
-        self, store: Store, node_id: str, clock: Clock, metrics: Metrics, wake: Callable[[], None]
+        self,
+        store: Store,
+        node_id: str,
+        clock: Clock,
+        metrics: Metrics,
+        wake: Callable[[], None],
+        bell: Bell | None = None,
+        longest_retry_s: float = LONGEST_RETRY_S,
     ) -> None:
         self._store = store
         self._ledger = Ledger(store, clock)
-        self._reader = Reader(store)
+        self._answering = Answering(self._ledger, node_id, clock)
+        self._bell = bell
+        self._longest_retry_s = longest_retry_s
         self._node_id = node_id
         self._clock = clock
         self._metrics = metrics
@@ -60,6 +83,8 @@ class StoreScribe:
         self._away = ""
         self._failures = 0
         self._gone = False
+        self._doubtful = False
+        self._child_ids: dict[port.SubmitFor, str] = {}
         self._pause_s = 0.0
         self._turn_since: float | None = None
         self._thread = threading.Thread(target=self._run, name="scribe", daemon=True)
@@ -121,10 +146,12 @@ class StoreScribe:
         claims = [r for r in batch if isinstance(r, port.ClaimFor)]
         try:
             self._require_file()
+            self._renew(batch)
+            self._resolve_doubt()
             if self._kept or claims:
                 self._post(self._commit(claims))
                 claims = []
-            self._answer(batch)
+            self._post(self._answering.answer(batch))
         except Exception as exc:  # the thread must live: whatever it is, the store is away
             if not isinstance(exc, StoreUnavailable):
                 emit("loop.failed", step="scribe", error=repr(exc), exc_info=True)
@@ -132,31 +159,68 @@ class StoreScribe:
         else:
             self._store_back()
 
+    def _renew(self, batch: Sequence[port.Request]) -> None:
+        request = next((r for r in reversed(batch) if isinstance(r, port.Renew)), None)
+        if request is None:
+            return
+        lease_s, skew_s, sent_boot = request.lease_s, self._store.skew_s, self._clock.boot()
+        held = self._ledger.run(lambda tx: tx.renew(self._node_id, lease_s, skew_s))
+        self._post([port.LeaseRenewed(sent_boot, skew_s) if held else port.LeaseLost()])
+
+    def _resolve_doubt(self) -> None:
+        """Forget the endings that the last commit has written although its answer was lost."""
+        if not self._doubtful:
+            return
+        with self._ledger.looking() as look:
+            running = {(one.task_id, one.attempt) for one in look.owned(self._node_id)}
+        for at, request in enumerate(self._kept):
+            if isinstance(request, port.Finish):
+                left = [e for e in request.endings if (e.task_id, e.attempt) in running]
+                self._kept[at] = port.Finish(tuple(left))
+        self._doubtful = False
+
     def _commit(self, claims: Sequence[port.ClaimFor]) -> list[port.Reply]:
         if not self._kept and not self._anything_due(claims):
             return [self._nothing(claim) for claim in claims]
         began = self._clock.mono()
         try:
-            answers = self._write(self._kept, claims)
+            answers = self._write_anew(claims)
             self._kept = []
-        except StoreUnavailable:
+        except StoreUnavailable as exc:
+            self._doubtful = bool(exc.facts.get("unknown"))
             raise
         except Exception as exc:
             emit("loop.failed", step="scribe", error=repr(exc))
             self._metrics.inc("loop_errors_total")
             answers = self._one_by_one() + [self._nothing(claim) for claim in claims]
+        self._child_ids.clear()
         took_s = self._clock.mono() - began
         self._metrics.observe("store_commit_duration_seconds", took_s)
+        if self._store.is_shared:
+            return answers  # its writers wait for rows, not for each other's turn
         if took_s >= LOADED_S:
             self._clock.sleep(PAUSE_S)
         else:
             self._pause_s = PAUSE_S  # once the answers are out: nobody waits for it
         return answers
 
+    def _write_anew(self, claims: Sequence[port.ClaimFor]) -> list[port.Reply]:
+        """Write all, again while other transactions stand in the way."""
+        for left in reversed(range(BUSY_TRIES)):
+            try:
+                return self._write(self._kept, claims)
+            except StoreBusy:
+                self._metrics.inc("store_conflicts_total")
+                if not left:
+                    raise
+            self._clock.sleep(random.uniform(*BUSY_PAUSE_S))
+        raise AssertionError("the last try either returned or raised")
+
     def _write(
         self, writes: Sequence[port.Request], claims: Sequence[port.ClaimFor]
     ) -> list[port.Reply]:
         answers: list[port.Reply] = []
+        sent_boot = self._clock.boot()
         with self._ledger.transaction() as tx:
             finishes = [r for r in writes if isinstance(r, port.Finish)]
             for request in writes:
@@ -164,6 +228,9 @@ class StoreScribe:
                     answers += self._put(tx, request)
             if finishes:
                 answers.append(self._finish(tx, finishes))
+            for request in [r for r in writes if isinstance(r, port.Revive)][-1:]:
+                tx.revive(self._node_id, request.lease_s, self._store.skew_s)
+                answers.append(port.LeaseRenewed(sent_boot, self._store.skew_s))
             answers += [self._claim(tx, claim) for claim in claims]
         return answers
 
@@ -193,8 +260,9 @@ class StoreScribe:
             self._metrics.inc("illegal_transitions_total")
             emit("transition.refused", error=str(exc))
         emit("loop.failed", step=f"scribe:{type(request).__name__}", error=repr(exc))
-        if isinstance(request, port.Finish):
-            raise StoreUnavailable(f"an ending cannot be written: {exc!r}") from exc
+        if isinstance(request, port.Finish | port.Revive):
+            what = "an ending" if isinstance(request, port.Finish) else "the lease"
+            raise StoreUnavailable(f"{what} cannot be written: {exc!r}") from exc
 
     def _put(self, tx: Transaction, request: port.Request) -> list[port.Reply]:
         now = self._clock.now()
@@ -219,8 +287,21 @@ class StoreScribe:
             case port.ClockSet():
                 tx.clock_set(request.step_s, now)
             case port.Publish():
-                tx.publish(request.limit)
+                self._publish(tx, request)
         return []
+
+    def _publish(self, tx: Transaction, request: port.Publish) -> None:
+        """Ring for what waits, before the commit: rung twice is harmless, never rung costs a poll.
+
+        Where the node looks at the table itself, the events have been delivered by being there.
+        """
+        dues = tx.publish(request.limit)
+        if self._bell is None or not dues:
+            return
+        now = self._clock.now().timestamp()
+        self._bell.ring("due", [due for due in dues if due.at <= now])
+        if len(dues) > request.limit // 2:
+            self.ask(request)  # there may be more
 
     def _finish(self, tx: Transaction, requests: Sequence[port.Finish]) -> port.EndingsWritten:
         endings = [ending for request in requests for ending in request.endings]
@@ -231,6 +312,8 @@ class StoreScribe:
         try:
             raw = json.loads(request.spec_json)
             raw = {"submitted_by": request.parent_id, **raw, "parent_id": request.parent_id}
+            if raw.get("task_id") is None:  # the same again, if this has to be written twice
+                raw["task_id"] = self._child_ids.setdefault(request, new_task_id())
             submitted = tx.submit([parse_spec(raw)], self._clock.now())[0]
         except StoreUnavailable:
             raise
@@ -271,55 +354,52 @@ class StoreScribe:
 
     def _anything_due(self, claims: Sequence[port.ClaimFor]) -> bool:
         """Look without the write lock: an idle node never takes it."""
+        if any(claim.tips for claim in claims):
+            return True
         with self._ledger.looking() as look:
             now = self._clock.now()
             due = [look.next_due(claim.queues, claim.types) for claim in claims]
         return any(moment is not None and moment <= now for moment in due)
 
     def _claim(self, tx: Transaction, claim: port.ClaimFor) -> port.Claimed:
-        now = self._clock.now()
         got: list[Claim] = []
         for owners, only in ((claim.owners, None), (claim.ahead, claim.ahead_types)):
-            got += tx.claim(
-                owners,
-                node_id=self._node_id,
-                queues=claim.queues,
-                types=claim.types,
-                only=only,
-                now=now,
-            )
+            some: list[Claim] = []
+            if claim.tips:
+                some = self._take(tx, claim, owners, only, claim.tips)
+            if claim.scan:
+                some += self._take(tx, claim, owners[len(some) :], only, None)
+            got += some
+        if not claim.scan:
+            return port.Claimed(claim.places, tuple(got), scanned=False)
         full = len(got) == len(claim.places)
         next_due = None if full else tx.next_due(claim.queues, claim.types)
-        return port.Claimed(claim.places, tuple(got), next_due)
+        return port.Claimed(claim.places, tuple(got), next_due, paused=tx.paused())
+
+    def _take(
+        self,
+        tx: Transaction,
+        claim: port.ClaimFor,
+        owners: Sequence[Owner],
+        only: Collection[str] | None,
+        tips: Sequence[str] | None,
+    ) -> list[Claim]:
+        return tx.claim(
+            owners,
+            node_id=self._node_id,
+            queues=claim.queues,
+            types=claim.types,
+            only=only,
+            tips=tips,
+            now=self._clock.now(),
+        )
 
     def _nothing(self, claim: port.ClaimFor) -> port.Claimed:
         with self._ledger.looking() as look:
-            return port.Claimed(claim.places, (), look.next_due(claim.queues, claim.types))
-
-    def _answer(self, questions: Sequence[port.Request]) -> None:
-        answers: list[port.Reply] = []
-        # After a long wait the same question stands there many times.
-        for question in dict.fromkeys(q for q in questions if isinstance(q, _LOOKS)):
-            match question:
-                case port.ReadMarks():
-                    with self._ledger.looking() as look:
-                        answers.append(port.MarksRead(tuple(look.marks(self._node_id))))
-                case port.ReadOrphans():
-                    with self._ledger.looking() as look:
-                        answers.append(port.OrphansRead(tuple(look.orphans(self._node_id))))
-                case port.ReadCounts():
-                    answers.append(self._counts())
-        self._post(answers)
-
-    def _counts(self) -> port.CountsRead:
-        now = self._clock.now()
-        return port.CountsRead(
-            by_queue={
-                b.name: (b.in_queue, b.scheduled, b.running)
-                for b in self._reader.backlog_by_queue(now)
-            },
-            due_by_type={b.name: b.in_queue for b in self._reader.backlog_by_type(now)},
-        )
+            next_due = look.next_due(claim.queues, claim.types)
+            return port.Claimed(
+                claim.places, (), next_due, scanned=claim.scan, paused=look.paused()
+            )
 
     def _post(self, replies: Sequence[port.Reply]) -> None:
         if replies:
@@ -333,7 +413,7 @@ class StoreScribe:
             self._away = str(error)
             replies.append(port.StoreAway(self._away))
         self._post(replies)
-        delay = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2.0**self._failures)
+        delay = min(self._longest_retry_s, FIRST_RETRY_S * 2.0**self._failures)
         self._failures = min(self._failures + 1, 10)
         self._clock.sleep(delay * random.uniform(0.5, 1.0))
 
@@ -344,7 +424,7 @@ class StoreScribe:
 
     def _require_file(self) -> None:
         """Notice a store file that was deleted or replaced under us, and save what is in it."""
-        if self._gone or not self._store.inode_changed():
+        if self._gone or not self._store.file_changed():
             return
         stamp = self._clock.now().strftime("%Y%m%dT%H%M%S%f")
         target = Path(f"{self._store.path}.{stamp}.rescued")

@@ -95,7 +95,7 @@ class Staffing:
         """Ask for as many workers as are missing, unless a crash loop has halted births."""
         floor = self._floor
         self._holding.release(now)
-        if floor.stopping is not None or self._is_halted(now):
+        if floor.stopping is not None or floor.fenced or self._is_halted(now):
             return
         if floor.booted_generation < floor.generation and not self._zygote_asked:
             self.boot()
@@ -150,7 +150,7 @@ class Staffing:
 
     def died(self, slot: Slot, exit: port.Exited, now: float) -> None:
         """A worker was reaped: one that died in a body tells of that type, not of the workers."""
-        if slot.farewell is not None or slot.leaving:
+        if slot.farewell is not None or slot.leaving or self._floor.fenced:
             return  # somebody asked for it
         attempt = slot.attempts.get(exit.last.seq)
         if attempt is not None:

@@ -61,6 +61,7 @@ def _all() -> tuple[Metric, ...]:
         *_of_remains(),
         *_of_stops(),
         *_of_node(),
+        *_of_many(),
     )
 
 
@@ -157,7 +158,7 @@ def _of_workers(verdicts: tuple[str, ...]) -> tuple[Metric, ...]:
             COUNTER,
             "",
             "Workers killed with their tree, by verdict.",
-            _labels(verdict=(*verdicts, "shutdown")),
+            _labels(verdict=(*verdicts, "shutdown", "fenced")),
         ),
         Metric("types_held", GAUGE, "", "Types that wait since they ended too many workers."),
         Metric("restart_halted", GAUGE, "", "1 while the pool waits for a person."),
@@ -219,6 +220,26 @@ def _of_stops() -> tuple[Metric, ...]:
             GAUGE,
             "",
             "Stop requests older than grace and capture whose attempt is not verified gone.",
+        ),
+    )
+
+
+def _of_many() -> tuple[Metric, ...]:
+    return (
+        Metric("fenced", GAUGE, "", "1 while the node may run nothing, for want of a lease."),
+        Metric("fences_total", COUNTER, "", "Times the node could not renew its lease."),
+        Metric("sweeper_leading", GAUGE, "", "1 while this node ends what lost nodes ran."),
+        Metric(
+            "clock_skew_seconds",
+            GAUGE,
+            "seconds",
+            "By how much the host's wall clock is ahead of the store's.",
+        ),
+        Metric(
+            "store_conflicts_total",
+            COUNTER,
+            "",
+            "Transactions that another one stood in the way of, and that were tried again.",
         ),
     )
 

@@ -72,6 +72,22 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 _W, "clock.stepped",
                 "The wall clock was set (or the host slept); no limit depends on it.", "step_s",
             ),
+            _event(
+                _E, "node.fenced",
+                "The node cannot renew its lease: it claims nothing and ends what it runs, before "
+                "other nodes may take that over.",
+                "why", "running",
+            ),
+            _event(_I, "node.unfenced", "The lease holds again: tasks are claimed.", "fenced_s"),
+            _event(
+                _I, "sweeper.elected",
+                "This node ends what lost nodes ran, from now on; terms count up.", "term",
+            ),
+            _event(
+                _W, "clock.skewed",
+                "The host's wall clock is not the store's, which due times and leases go by.",
+                "skew_s",
+            ),
             _event(_W, "log.dropped", "Nobody read the log for long: lines were lost.", "lines"),
             _event(_E, "loop.failed", "One step of the loop raised.", "step", "error"),
             # The app
@@ -181,6 +197,11 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             _event(_I, "store.recovered", "The store answers again.", "away_s"),
             _event(
                 _E, "store.rescued", "The store's file was deleted; its data was saved.", "path"
+            ),
+            _event(
+                _W, "claim.lost",
+                "The answer to a claim was lost with the store: the task is given back.",
+                "task_id", "attempt",
             ),
             _event(_W, "task.swept", "A task of a lost node was ended.", *_TASK, "proof"),
         ]

@@ -13,6 +13,7 @@ class ManualClock:
     def __init__(self, at: datetime = START) -> None:
         self._wall = at
         self._mono = 1000.0
+        self._suspended = 0.0
 
     def now(self) -> datetime:
         return self._wall
@@ -21,10 +22,15 @@ class ManualClock:
         return self._mono
 
     def boot(self) -> float:
-        return self._mono
+        return self._mono + self._suspended
 
     def sleep(self, seconds: float) -> None:
         self.advance(seconds)
+
+    def suspend(self, seconds: float) -> None:
+        """Let the host sleep: monotonic time stands still meanwhile."""
+        self._suspended += seconds
+        self._wall += timedelta(seconds=seconds)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""

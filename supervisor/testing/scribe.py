@@ -17,6 +17,14 @@ from supervisor.model.states import State, require_legal
 from supervisor.node import port
 from supervisor.testing.clock import ManualClock
 
+_QUESTIONS = (
+    port.ReadMarks,
+    port.ReadCounts,
+    port.ReadOrphans,
+    port.ReadOwn,
+    port.Renew,
+)
+
 
 @dataclass(slots=True)
 class MemoryTask:
@@ -43,7 +51,11 @@ class MemoryScribe:
         self.waited = 0.0
         self.autopsies: list[port.Captured] = []
         self.endings: list[Ending] = []
+        self.notes: list[str] = []
         self.asked: Counter[str] = Counter()
+        self.away = False
+        self._kept: list[port.Request] = []
+        self._lease_until: float | None = None
 
     def submit(self, specs: Iterable[TaskSpec]) -> list[str]:
         """Put tasks in, due at their run_after or now."""
@@ -72,7 +84,24 @@ class MemoryScribe:
 
     def ask(self, *requests: port.Request) -> None:
         for request in requests:
-            self._ask(request)
+            if not self.away:
+                self._ask(request)
+            elif isinstance(request, port.ClaimFor):
+                self._replies.append(port.Claimed(request.places, ()))
+            elif not isinstance(request, _QUESTIONS):
+                self._kept.append(request)
+
+    def go_away(self, why: str = "cut off") -> None:
+        """Answer nothing any more; what must not be lost is kept."""
+        self.away = True
+        self._replies.append(port.StoreAway(why))
+
+    def come_back(self) -> None:
+        """Write what was kept, in order, and answer again."""
+        self.away = False
+        kept, self._kept = self._kept, []
+        self.ask(*kept)
+        self._replies.append(port.StoreBack())
 
     def _ask(self, request: port.Request) -> None:
         self.asked[type(request).__name__] += 1
@@ -87,8 +116,29 @@ class MemoryScribe:
                 self._replies.append(port.MarksRead(self._marks()))
             case port.Note() if request.task_id is not None:
                 self.tasks[request.task_id].notes.append(f"{request.reason}: {request.text}")
+            case port.Note():
+                self.notes.append(f"{request.reason}: {request.text}")
+            case port.Renew():
+                over = self._lease_until is not None and self._clock.boot() > self._lease_until
+                self._replies.append(port.LeaseLost() if over else self._leased(request.lease_s))
+            case port.Revive():
+                self._replies.append(self._leased(request.lease_s))
+            case port.ReadOwn():
+                self._replies.append(port.OwnRead(self._own()))
             case port.AutopsyNote():
                 self.autopsies.append(request.captured)
+
+    def _leased(self, lease_s: float) -> port.LeaseRenewed:
+        sent = self._clock.boot()
+        self._lease_until = sent + lease_s
+        return port.LeaseRenewed(sent)
+
+    def _own(self) -> frozenset[tuple[str, int]]:
+        return frozenset((one.claim.task_id, one.claim.attempt) for one in self._running.values())
+
+    def sweep(self, task_id: str) -> None:
+        """Let another node end a RUNNING task for us: its lease, it says, is over."""
+        self._move(self.tasks[task_id], State.TIMEOUT, "node_lost")
 
     def replies(self) -> list[port.Reply]:
         heard = list(self._replies)

@@ -175,7 +175,8 @@ class TestCatalog:
             "illegal_transitions_total",
             "loop_lag_seconds", "loop_errors_total", "loop_last_tick_timestamp_seconds",
             "store_up", "store_commit_duration_seconds", "store_errors_total", "restart_halted",
-            "unreaped", "build_info", "label_values_dropped_total",
+            "unreaped", "build_info", "label_values_dropped_total", "fenced", "fences_total",
+            "sweeper_leading", "clock_skew_seconds", "store_conflicts_total",
         }  # fmt: skip
 
 

@@ -41,6 +41,11 @@ def lead(session: Session, role: str, node_id: str, lease_s: float) -> int | Non
     return None if row is None else int(row[0])
 
 
+def lapsed_nodes(session: Session) -> list[str]:
+    """Return the nodes whose lease is over and whose end nobody has written down."""
+    return [node_id for (node_id,) in session.rows(_select_lapsed)]
+
+
 # The time of the lease is the one at which the statement runs, not the one at which its transaction
 # began: a transaction that waited for a lock must not hand out what is over.
 _NOW = "clock_timestamp()"
@@ -69,6 +74,12 @@ def _revive() -> Ordered:
         "lease",
         "skew",
         "the_node",
+    )
+
+
+def _select_lapsed() -> Ordered:
+    return ordered(
+        text(f"SELECT node_id FROM nodes WHERE ended_at IS NULL AND lease_until < {_NOW}")
     )
 
 

@@ -188,6 +188,10 @@ class Transaction(Look):
         """Take or keep a role; return the term, or None while another node holds it."""
         return lease.lead(self._session, role, node_id, lease_s)
 
+    def lapsed_nodes(self) -> list[str]:
+        """Return the nodes whose lease is over and whose end nobody has written down."""
+        return lease.lapsed_nodes(self._session)
+
     def end_node(self, node_id: str, now: datetime, note: str) -> None:
         """Write down that a node has ended; its first end stands."""
         node.end_node(self._session, node_id, now, note)

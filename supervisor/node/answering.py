@@ -1,0 +1,74 @@
+"""What the scribe answers from the store without changing what tasks are: marks, counts, orphans.
+
+Secret kept here: which questions need a look and which a turn as a writer (who leads is written
+down), and that only the leader of a shared store is shown what lost nodes ran. Called by the scribe
+alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from supervisor.clock import Clock
+from supervisor.node import port
+from supervisor.store import Ledger, Reader
+from supervisor.store.ledger import Transaction
+
+#: The role of the node that ends what lost nodes ran.
+SWEEPER = "sweeper"
+
+Question = port.ReadMarks | port.ReadCounts | port.ReadOrphans | port.ReadOwn
+
+
+class Answering:
+    """Answers one node's questions."""
+
+    def __init__(self, ledger: Ledger, node_id: str, clock: Clock) -> None:
+        self._ledger = ledger
+        self._reader = Reader(ledger.store)
+        self._node_id = node_id
+        self._clock = clock
+
+    def answer(self, questions: Sequence[port.Request]) -> list[port.Reply]:
+        """Answer each question among these once, however often it was asked."""
+        asked = dict.fromkeys(q for q in questions if isinstance(q, Question))
+        return [self._answer(question) for question in asked]
+
+    def _answer(self, question: Question) -> port.Reply:
+        match question:
+            case port.ReadMarks():
+                with self._ledger.looking() as look:
+                    return port.MarksRead(tuple(look.marks(self._node_id)))
+            case port.ReadOrphans(lead_s=None):
+                with self._ledger.looking() as look:
+                    return port.OrphansRead(tuple(look.orphans(self._node_id)))
+            case port.ReadOrphans(lead_s=lead_s):
+                return self._ledger.run(lambda tx: self._lead(tx, lead_s or 0.0))
+            case port.ReadOwn():
+                with self._ledger.looking() as look:
+                    owned = look.owned(self._node_id)
+                return port.OwnRead(frozenset((one.task_id, one.attempt) for one in owned))
+            case port.ReadCounts():
+                return self._counts()
+
+    def _lead(self, tx: Transaction, lead_s: float) -> port.OrphansRead:
+        """Read the orphans if we lead; end the lapsed nodes of which nothing runs any more."""
+        term = tx.lead(SWEEPER, self._node_id, lead_s)
+        if term is None:
+            return port.OrphansRead(())
+        orphans = tuple(tx.orphans(self._node_id))
+        busy = {orphan.node_id for orphan in orphans} | {self._node_id}
+        for node_id in tx.lapsed_nodes():
+            if node_id not in busy:
+                tx.end_node(node_id, self._clock.now(), "its lease is over and nothing of it runs")
+        return port.OrphansRead(orphans, term)
+
+    def _counts(self) -> port.CountsRead:
+        now = self._clock.now()
+        return port.CountsRead(
+            by_queue={
+                b.name: (b.in_queue, b.scheduled, b.running)
+                for b in self._reader.backlog_by_queue(now)
+            },
+            due_by_type={b.name: b.in_queue for b in self._reader.backlog_by_type(now)},
+        )

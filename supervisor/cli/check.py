@@ -24,6 +24,7 @@ from supervisor.cli.group import EXIT_USAGE
 from supervisor.cli.roll import roll_call
 from supervisor.errors import ConfigError, StoreUnavailable, SupervisorError
 from supervisor.settings import (
+    NO_QUEUE,
     Settings,
     node_grace,
     relation_problems,
@@ -69,6 +70,10 @@ def _findings(call: Call, app: str | None, grace: float | None) -> Iterator[Find
         return
     yield from _settings(settings, grace)
     yield from _store(settings)
+    if settings.queue != NO_QUEUE:
+        from supervisor.cli.server import bell_findings
+
+        yield from bell_findings(settings)
     yield from _places(settings)
     yield from _evidence()
     if app is not None:
@@ -234,7 +239,7 @@ def _app(reference: str, settings: Settings) -> Iterator[Finding]:
 
 def _same_store(app: App, settings: Settings) -> Iterator[Finding]:
     try:
-        theirs = app.settings.store
+        theirs, their_queue = app.settings.store, app.settings.queue
     except ConfigError as exc:
         yield Finding("app", FAIL, exc.message, exc.remedy, EXIT_USAGE)
         return
@@ -243,6 +248,13 @@ def _same_store(app: App, settings: Settings) -> Iterator[Finding]:
         yield Finding(
             "app", WARN, f"the app submits to {shown}, a node would run on {ours}",
             "Name one store for both: SUPERVISOR_STORE, or `store` in supervisor.toml.",
+        )  # fmt: skip
+    elif their_queue != settings.queue:
+        shown, ours = without_password(their_queue), without_password(settings.queue)
+        yield Finding(
+            "app", WARN, f"the app rings at {shown}, a node would listen at {ours}",
+            "Name one doorbell for both: SUPERVISOR_QUEUE, or `queue` in supervisor.toml; until "
+            "then the node finds new tasks by looking.",
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from supervisor.cli.finding import EXIT_AWAY, FAIL, OK, WARN, Finding
 from supervisor.cli.roll import Roll, is_silent, roll_call
 from supervisor.cli.text import span
 from supervisor.clock import SystemClock
-from supervisor.errors import StoreUnavailable, SupervisorError
+from supervisor.errors import QueueUnavailable, StoreUnavailable, SupervisorError
 from supervisor.settings import NO_QUEUE, Settings
 
 if TYPE_CHECKING:
@@ -54,6 +54,17 @@ def store_findings(settings: Settings) -> Iterator[Finding]:
         yield Finding("store", FAIL, exc.message, exc.remedy, EXIT_AWAY)
     except SupervisorError as exc:
         yield Finding("store", FAIL, exc.message, exc.remedy, exc.exit_code)
+
+
+def bell_findings(settings: Settings) -> Iterator[Finding]:
+    """Look at the Redis that is to ring, if one is."""
+    from supervisor.queue.examine import examine
+
+    try:
+        for fact in examine(settings.queue):
+            yield Finding("bell", fact.level, fact.text, fact.remedy, EXIT_AWAY)
+    except QueueUnavailable as exc:
+        yield Finding("bell", FAIL, exc.message, exc.remedy, EXIT_AWAY)
 
 
 def _server(name: str, condition: Condition) -> Iterator[Finding]:

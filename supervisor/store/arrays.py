@@ -8,7 +8,7 @@ trip whatever the number of rows, and a plan that can be kept. Only the PostgreS
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +17,7 @@ from sqlalchemy import Insert, String
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.types import NullType, TypeEngine
 
-from supervisor.store.session import Build, BuildSized, Ordered, Session, Statements
+from supervisor.store.session import Build, BuildSized, Ordered, Session, Statements, hinted
 
 #: A parameter as the dialect writes it, with the cast it may add.
 _PARAMETER = re.compile(r"%\((\w+)\)s(?:::[A-Z]+(?: WITH TIME ZONE)?(?:\(\d+\))?)?")
@@ -33,13 +33,52 @@ _LOCK = (
 )
 
 
+#: Writes values as the text of an array: the driver's own way costs fifteen times as much.
+Writer = Callable[[Iterable[Any]], str]
+
+
+def _texts(values: Iterable[str | None]) -> str:
+    parts = [
+        "NULL" if one is None else '"' + one.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        for one in values
+    ]
+    return "{" + ",".join(parts) + "}"
+
+
+def _moments(values: Iterable[datetime | None]) -> str:
+    written: dict[datetime | None, str] = {None: "NULL"}  # in a batch many are the same
+    parts = [written.get(one) or written.setdefault(one, one.isoformat()) for one in values]  # type: ignore[union-attr]
+    return "{" + ",".join(parts) + "}"
+
+
+def _numbers(values: Iterable[float | None]) -> str:
+    return "{" + ",".join(["NULL" if one is None else str(one) for one in values]) + "}"
+
+
+_WRITERS: dict[str, Writer] = {
+    "::text[]": _texts,
+    "::TIMESTAMP WITH TIME ZONE[]": _moments,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """The three ways of one statement: for one row, for arrays of rows, for arrays of ids."""
+    """The ways of one statement: for one row, for arrays of rows, for arrays in place of one row.
+
+    `writers` make the array of each parameter.
+    """
 
     one: str
     many: str
     each: str
+    writers: tuple[Writer, ...]
+
+    def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+        """Return these rows as one array for each parameter."""
+        return [
+            write(column)
+            for write, column in zip(self.writers, zip(*rows, strict=True), strict=True)
+        ]
 
 
 class ArrayStatements(Statements):
@@ -56,7 +95,7 @@ class ArrayStatements(Statements):
     def _compile_ways(self, build: Callable[..., Ordered], what: Ordered) -> _Compiled:
         keys = list(what.names) if isinstance(what.statement, Insert) else None
         made: Any = what.statement.compile(dialect=self.dialect, column_keys=keys)  # type: ignore[attr-defined]
-        sql = " ".join(str(made.string).split())
+        sql = " ".join(hinted(str(made.string), self.dialect).split())
         found = tuple(_PARAMETER.findall(sql))
         if found != what.names:
             raise AssertionError(f"{build.__qualname__} takes {found}, declared {what.names}")
@@ -65,6 +104,7 @@ class ArrayStatements(Statements):
             one=_PARAMETER.sub(lambda m: f"%s{arrays[m[1]][:-2]}", sql),
             many=_many(sql, arrays) if found else sql,
             each=_each(sql, arrays),
+            writers=tuple(_WRITERS.get(array, _numbers) for array in arrays.values()),
         )
         self._compiled[build] = ways
         return ways
@@ -114,7 +154,8 @@ class ArraySession(Session):
     def rows_for(self, build: BuildSized, given: Sequence[tuple[Any, ...]]) -> list[Any]:
         if not given:
             return []
-        cursor = self._run(self._statements.compiled(build, 1).each, _columns(given))
+        ways = self._statements.compiled(build, 1)
+        cursor = self._run(ways.each, ways.columns(given))
         return cursor.fetchall() if cursor.description else []
 
     def write(self, build: Build, *parameters: Any) -> int:
@@ -122,20 +163,19 @@ class ArraySession(Session):
         return count
 
     def write_many(self, build: Build, rows: Sequence[tuple[Any, ...]]) -> None:
+        if not rows:
+            return
+        ways = self._statements.compiled(build)
         if len(rows) == 1:
-            self._run(self._statements.compiled(build).one, rows[0])
-        elif rows:
-            self._run(self._statements.compiled(build).many, _columns(rows))
+            self._run(ways.one, rows[0])
+        else:
+            self._run(ways.many, ways.columns(rows))
 
     def lock(self, keys: Sequence[str]) -> None:
-        self._run(_LOCK, [list(keys)])
+        self._run(_LOCK, [_texts(keys)])
 
     def decode(self, value: Any) -> Any:
         return value.astimezone(UTC) if isinstance(value, datetime) else value
 
     def _run(self, sql: str, parameters: Sequence[Any]) -> Any:
         return self._cursor.execute(sql, parameters)
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]

@@ -21,6 +21,7 @@ from sqlalchemy.engine import URL, make_url
 
 from supervisor.clock import Clock
 from supervisor.errors import Refused, StoreBusy, StoreUnavailable, SupervisorError
+from supervisor.settings import without_password
 from supervisor.store.arrays import ArraySession, ArrayStatements
 from supervisor.store.engine import WRITE_DEADLINE_S, Store
 from supervisor.store.schema import store_facts
@@ -30,6 +31,7 @@ CONNECT_TIMEOUT_S = 5
 #: A peer that does not answer is given up after about this long, in a statement or between two.
 LINK: dict[str, Any] = {
     "connect_timeout": CONNECT_TIMEOUT_S,
+    "client_encoding": "UTF8",  # of a database without an encoding the driver would give bytes
     "keepalives_idle": 4,
     "keepalives_interval": 2,
     "keepalives_count": 3,
@@ -42,7 +44,11 @@ _LIMITS = {
     "statement_timeout": "30s",
     "idle_in_transaction_session_timeout": "5s",
     "timezone": "UTC",
-    "random_page_cost": "1.1",  # an index is never dearer than to read a whole table
+    # Each statement has its index. A plan made while a table was empty, or before anybody counted
+    # its rows, must not read, sort or hash all of it for as long as the plan is kept.
+    **dict.fromkeys(
+        ("enable_seqscan", "enable_sort", "enable_hashjoin", "enable_mergejoin", "jit"), "off"
+    ),
 }
 #: Statements that were sent twice are kept prepared, with a plan made once for any parameters: what
 #: a batch holds changes, how it is found does not.
@@ -96,7 +102,7 @@ class ServerStore(Store):
 
     def __init__(self, url: URL, own: Clock) -> None:
         self.url = url.render_as_string(hide_password=False)
-        self.name = url.render_as_string(hide_password=True)
+        self.name = without_password(self.url)
         self.is_pooled = False
         self.clock: DatabaseClock = DatabaseClock(own)
         self.statements = ArrayStatements()

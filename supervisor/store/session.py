@@ -24,14 +24,17 @@ PARAMETERS_MAX = 512
 #: Rows inserted by one statement: with at most 20 columns each, far from the limit of parameters.
 ROWS_MAX = 64
 
-#: Other databases read these as comments; SQLite's planner needs the words: an index to use, or
-#: a plus before a column whose indexes it must not use.
-_HINT = re.compile(r"/\* (INDEXED BY \w+|\+) \*/")
+#: To other databases these are comments, to planners they say which index to use, or (a plus
+#: before a column) that none of this column may be used: the ids are what leads to the rows.
+_INDEXED_BY = re.compile(r"/\* (INDEXED BY \w+) \*/")
+_NO_INDEX = re.compile(r"/\* \+ \*/([\w.]+)")
 
 
 def hinted(sql: str, dialect: Dialect) -> str:
     """Return a statement with its index hints as this database wants them."""
-    return _HINT.sub(r"\1", sql) if dialect.name == "sqlite" else sql
+    if dialect.name == "sqlite":
+        return _NO_INDEX.sub(r"+\1", _INDEXED_BY.sub(r"\1", sql))
+    return _NO_INDEX.sub(r"(\1 || '')", _INDEXED_BY.sub("", sql))
 
 
 @dataclass(frozen=True, slots=True)

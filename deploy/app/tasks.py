@@ -1,4 +1,4 @@
-"""The app that docker-compose.yml runs until you name your own (NODE_APP_DIR and NODE_APP in .env)."""
+"""The app of docker-compose.yml until you name your own in .env (NODE_APP_DIR, NODE_APP)."""
 
 import platform
 import time

@@ -1,0 +1,334 @@
+"""The image and the compose file: what their tools say of them, and every service at work.
+
+There is no engine here. The Dockerfile's own steps are carried out in a root of their own, and each
+service is started from the very files, command and environment that compose would use, as its user,
+with its capabilities, on a read-only root, in a pid namespace; only ports differ.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import compose
+import image
+import psycopg
+import pytest
+from container import Container, Stack, document
+from harness import eventually
+
+from supervisor import App
+from supervisor.model.states import State
+from supervisor.settings import Settings, node_grace
+
+SECRETS = {name: f"test-{name.lower()}" for name in compose.variables() if "PASSWORD" in name}
+SERVICES = compose.services(SECRETS)
+NODES = ["node-1", "node-2"]
+OWN_IMAGE = "task-supervisor:0.1.0"
+LOCK = compose.REPOSITORY / "requirements.lock"
+IMAGE_LOCK = compose.REPOSITORY / "deploy" / "requirements.lock"
+
+_SECRET = re.compile("PASSWORD|AUTH$|STORE|QUEUE")
+
+every_service = pytest.mark.parametrize("name", SERVICES)
+
+
+# -- docker-compose.yml as it stands
+
+
+def test_the_compose_file_follows_the_specification() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([*command, compose.FILE], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "ok -- validation done"), done.stdout
+
+
+def test_it_has_the_servers_a_migration_and_two_nodes() -> None:
+    assert list(SERVICES) == ["postgres", "redis", "migrate", *NODES]
+    assert SERVICES["migrate"]["command"] == ["supervisor", "db", "upgrade"]
+    assert [SERVICES[name]["command"][:2] for name in NODES] == [["supervisor", "run"]] * 2
+    names = [SERVICES[name]["environment"]["SUPERVISOR_NODE_NAME"] for name in NODES]
+    assert names == ["local-1", "local-2"]
+
+
+@pytest.mark.parametrize("missing", SECRETS)
+def test_nothing_starts_without_every_password(missing: str) -> None:
+    given = {name: value for name, value in SECRETS.items() if name != missing}
+    with pytest.raises(compose.VariableMissing, match=missing):
+        compose.services(given)
+
+
+def test_no_password_stands_in_the_file() -> None:
+    told = {name: one.get("environment", {}) for name, one in compose.raw()["services"].items()}
+    secret = [value for one in told.values() for name, value in one.items() if _SECRET.search(name)]
+    assert len(secret) == len(["PASSWORD"] * 2 + ["REDISCLI_AUTH"] + ["STORE", "QUEUE"] * 3)
+    assert [value for value in secret if "PASSWORD:?" not in value] == []
+    assert SERVICES["node-1"]["environment"]["SUPERVISOR_STORE"] == (
+        f"postgresql://supervisor:{SECRETS['SUPERVISOR_DB_PASSWORD']}@postgres:5432/supervisor"
+    )
+
+
+def test_the_example_names_each_variable_with_its_default() -> None:
+    lines = compose.EXAMPLE.read_text("utf-8").splitlines()
+    said = dict(
+        line.removeprefix("#").split("=", 1) for line in lines if re.match(r"#?[A-Z]", line)
+    )
+    said = {name: value for name, value in said.items() if re.fullmatch("[A-Z_]+", name)}
+    assert said == {
+        name: "" if rest.startswith(":?") else rest.removeprefix(":-")
+        for name, rest in compose.variables().items()
+    }
+
+
+@every_service
+def test_each_file_that_is_mounted_exists(name: str) -> None:
+    files = [source for source, _, _ in compose.mounts(SERVICES[name]) if source.startswith(".")]
+    assert [file for file in files if not (compose.REPOSITORY / file).exists()] == []
+    read_only = {source: read_only for source, _, read_only in compose.mounts(SERVICES[name])}
+    assert [file for file in files if not read_only[file]] == []
+
+
+@every_service
+def test_a_container_may_do_no_more_than_it_needs(name: str) -> None:
+    service = SERVICES[name]
+    assert service["init"] is service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service.get("cap_add", []) == (["SYS_PTRACE"] if name in NODES else [])
+    loose = {"privileged", "pid", "ipc", "network_mode", "userns_mode", "devices", "cgroup_parent"}
+    assert loose & service.keys() == set()
+    assert service.get("user", "10001:10001").split(":")[0] not in ("root", "0")
+    assert [source for source, *_ in compose.mounts(service) if "docker.sock" in source] == []
+    assert [port for port in service.get("ports", []) if not port.startswith("127.0.0.1:")] == []
+
+
+@every_service
+def test_memory_and_logs_have_limits_and_what_ends_starts_again(name: str) -> None:
+    service = SERVICES[name]
+    assert compose.size(service["deploy"]["resources"]["limits"]["memory"]) <= 2 * 2**30
+    assert service["logging"]["options"].keys() == {"max-size", "max-file"}
+    assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
+
+
+def test_every_service_that_stays_is_watched() -> None:
+    checks = {name: service["healthcheck"] for name, service in SERVICES.items()}
+    assert checks.pop("migrate") == {"disable": True}
+    assert {name: check["test"][1] for name, check in checks.items()} == {
+        "postgres": "pg_isready",
+        "redis": "redis-cli",
+        "node-1": "python",
+        "node-2": "python",
+    }
+    (own,) = [one for one in image.instructions() if one.name == "HEALTHCHECK"]
+    assert checks["node-1"]["test"] == own.args
+
+
+def test_nodes_wait_for_the_tables_and_for_no_bell() -> None:
+    for name in NODES:
+        waits = {other: how["condition"] for other, how in SERVICES[name]["depends_on"].items()}
+        assert waits == {
+            "migrate": "service_completed_successfully",
+            "postgres": "service_healthy",
+            "redis": "service_started",
+        }
+
+
+def test_a_node_is_given_the_time_that_its_longest_stop_takes() -> None:
+    for name in NODES:
+        needed = node_grace(Settings())
+        given = compose.seconds(SERVICES[name]["stop_grace_period"])
+        assert needed.total < given <= needed.total + 30
+
+
+def test_only_one_service_builds_the_image_and_no_node_pulls_it() -> None:
+    own = {name: one for name, one in SERVICES.items() if one["image"] == OWN_IMAGE}
+    assert list(own) == ["migrate", *NODES]
+    assert [name for name, one in own.items() if "build" in one] == ["migrate"]
+    assert [own[name]["pull_policy"] for name in NODES] == ["never"] * 2
+    assert f":{_project()['version']}" in OWN_IMAGE
+    others = {one["image"] for one in SERVICES.values()} - {OWN_IMAGE}
+    assert others == {"postgres:15-bookworm", "redis:7.2-bookworm"}
+
+
+# -- Dockerfile
+
+
+def test_the_linter_of_dockerfiles_finds_nothing() -> None:
+    linter = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run([linter, image.DOCKERFILE], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_image_starts_from_one_pinned_python_and_does_not_run_as_root() -> None:
+    told = image.instructions()
+    bases = {one.args[0] for one in told if one.name == "FROM"}
+    (base,) = bases
+    assert re.fullmatch(r"python:3\.11\.\d+-slim-bookworm", base)
+    users = [one.args[0] for one in told if one.name == "USER"]
+    assert users == ["10001:10001"]
+    after = told[next(i for i, one in enumerate(told) if one.name == "USER") + 1 :]
+    assert [one.name for one in after] == ["CMD"]
+    assert [one.args for one in told if one.name == "STOPSIGNAL"] == [["SIGTERM"]]
+
+
+def test_nothing_is_fetched_but_what_the_lock_names() -> None:
+    told = image.instructions()
+    assert [one.original for one in told if one.name == "ADD"] == []
+    lines = [one.args[0] for one in told if one.name == "RUN"]
+    assert [line for line in lines if re.search(r"\b(apt(-get)?|curl|wget|git|gcc)\b", line)] == []
+    installs = re.findall(r"pip (?:--python \S+ )?(?:install|wheel) [^&\n]*", "\n".join(lines))
+    assert len(installs) == 4
+    locked = [one for one in installs if "--require-hashes --only-binary=:all:" in one]
+    assert [re.findall(r"--requirement (\S+)", one) for one in locked] == [
+        ["deploy/requirements.lock"],
+        ["deploy/build-requirements.lock"],
+    ]
+    assert all("--no-index --no-deps" in one for one in installs if one not in locked)
+
+
+def test_every_source_that_is_copied_reaches_the_build_and_nothing_else() -> None:
+    copies = [one for one in image.instructions() if one.name == "COPY" and not one.flags]
+    sources = [source for one in copies for source in one.args[:-1]]
+    assert [source for source in sources if not list(image.context_files(source))] == []
+    reaching = {path.parts[0] for path in image.context_files(".")}
+    assert reaching == {source.split("/")[0] for source in sources}
+    deploy = {str(path) for path in image.context_files("deploy")}
+    assert deploy == {source for source in sources if source.startswith("deploy/")}
+    assert [path for path in image.context_files("supervisor") if path.suffix == ".pyc"] == []
+
+
+def test_the_lock_of_the_image_is_the_part_of_the_lock_that_a_node_needs() -> None:
+    whole, part = _locked(LOCK), _locked(IMAGE_LOCK)
+    assert part.items() <= whole.items()
+    direct = {_name(line) for line in _project()["dependencies"]}
+    assert direct <= part.keys()
+    tools = {_name(line) for line in _project()["optional-dependencies"]["dev"]} - direct
+    assert tools & part.keys() == set()
+
+
+def _project() -> dict[str, object]:
+    text = (compose.REPOSITORY / "pyproject.toml").read_text("utf-8")
+    project: dict[str, object] = tomllib.loads(text)["project"]
+    return project
+
+
+def _name(requirement: str) -> str:
+    return re.split(r"[^a-z0-9-]", requirement)[0]
+
+
+def _locked(file: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Read a lock: name → version and hashes."""
+    entries = re.findall(
+        r"^([a-z0-9-]+)==(\S+) \\\n((?:    --hash=\S+(?: \\)?\n)+)", file.read_text(), re.MULTILINE
+    )
+    return {name: (version, tuple(sorted(hashes.split()))) for name, version, hashes in entries}
+
+
+# -- all of it at work
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """The image built and every service up."""
+    if os.geteuid() != 0 or not shutil.which("bwrap"):
+        pytest.skip("needs root and bubblewrap: users and namespaces are made")
+    built = Path(tempfile.mkdtemp(prefix="image-"))
+    made = Stack(Path(tempfile.mkdtemp(prefix="stack-")), SECRETS, image.build(built))
+    try:
+        made.up()
+        for name in NODES:
+            made[name].wait_healthy()
+        yield made
+    finally:
+        made.down()
+        shutil.rmtree(built)
+
+
+@pytest.fixture(scope="module")
+def app(stack: Stack) -> Iterator[App]:
+    """A program on the host, which reaches the servers at their published ports."""
+    environment = stack["node-1"].environment
+    made = App(store=environment["SUPERVISOR_STORE"], queue=environment["SUPERVISOR_QUEUE"])
+    yield made
+    made.client.close()
+
+
+def test_every_service_is_healthy(stack: Stack) -> None:
+    health = {name: stack[name].is_healthy() for name in SERVICES if name != "migrate"}
+    assert health == {"postgres": True, "redis": True, "node-1": True, "node-2": True}
+
+
+def test_the_servers_run_with_their_files(stack: Stack) -> None:
+    told = stack["postgres"].run(
+        *("psql", "--username=supervisor", "--dbname=supervisor", "--tuples-only", "--no-align"),
+        "--command=select name, setting from pg_settings where source = 'configuration file'",
+    )
+    settings = dict(line.split("|") for line in told.stdout.splitlines())
+    written = (compose.REPOSITORY / "deploy/postgresql/postgresql.conf").read_text()
+    names = set(re.findall(r"^(\w+) = ", written, re.MULTILINE))
+    assert names - settings.keys() == set()
+    assert (settings["autovacuum_naptime"], settings["synchronous_commit"]) == ("5", "on")
+    policy = stack["redis"].run(
+        *("redis-cli", "-p", "6379", "config", "get", "maxmemory-policy", "save")
+    )
+    assert policy.stdout.split() == ["maxmemory-policy", "noeviction", "save"]
+
+
+def test_a_password_is_needed_and_the_role_of_the_tasks_is_no_superuser(stack: Stack) -> None:
+    url = stack["node-1"].environment["SUPERVISOR_STORE"]
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "select rolsuper, rolcreaterole, rolcreatedb from pg_roles where rolname = current_user"
+        ).fetchone()
+        assert row == (False, False, False)
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(url.replace(SECRETS["SUPERVISOR_DB_PASSWORD"], "guessed"))
+    alone = stack["redis"].run("env", "-u", "REDISCLI_AUTH", "redis-cli", "-p", "6379", "ping")
+    assert alone.stdout.strip() == "NOAUTH Authentication required."
+
+
+def test_a_task_runs_on_a_node(stack: Stack, app: App) -> None:
+    handles = [app.submit({"type": "report", "params": {"pages": 2}}) for _ in range(12)]
+    assert {handle.wait(30).state for handle in handles} == {State.SUCCESS}
+    hosts = {handle.result()["host"] for handle in handles}
+    assert hosts <= set(NODES)
+    assert {node.node_name for node in app.client.reader.nodes()} == {"local-1", "local-2"}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_the_check_is_content_with_grace_store_app_and_rights(stack: Stack, name: str) -> None:
+    grace = compose.seconds(SERVICES[name]["stop_grace_period"])
+    told = stack[name].run("supervisor", "check", "tasks:app", "--grace", str(grace), "--json")
+    findings = {one["about"]: one["level"] for one in document(told)["findings"]}
+    assert told.returncode == 0, told.stdout
+    for about in ("settings", "grace", "store", "autopsies", "evidence", "app"):
+        assert findings[about] == "ok", told.stdout
+
+
+def test_a_node_writes_only_where_it_may(stack: Stack) -> None:
+    node = stack["node-1"]
+    assert node.run("sh", "-c", "id -u").stdout.strip() == "10001"
+    for place in ("/app/x", "/opt/task-supervisor/x", "/etc/x", "/x"):
+        assert node.run("touch", place).returncode == 1, place
+    assert node.run("touch", "/tmp/x", "/var/lib/task-supervisor/autopsies/x").returncode == 0
+
+
+def test_evidence_of_a_hung_task_is_complete(stack: Stack, app: App) -> None:
+    handle = app.submit({"type": "report", "params": {"pages": 600}, "timeout": 1})
+    assert handle.wait(60).state in (State.TIMEOUT, State.PENDING)
+
+
+def test_a_stopped_node_leaves_in_order_and_the_other_goes_on(stack: Stack, app: App) -> None:
+    first: Container = stack["node-2"]
+    assert first.stop() == 0, first.log
+    handle = app.submit({"type": "report", "params": {"pages": 1}})
+    assert handle.wait(30).state == State.SUCCESS
+    assert handle.result() == {"pages": 1, "host": "node-1"}
+    first.start().wait_healthy()
+    eventually(lambda: first.is_healthy(), 10)

@@ -103,8 +103,7 @@ OF_THE_DEAD: Mapping[str, str] = {
         [
             f"child: {name}"
             for name in (
-                "body.begun", "checkpoint.framed", "child.framed", "body.done", "body.ended",
-                "body.restored", "report.framed",
+                "body.begun", "checkpoint.framed", "child.framed", "body.done", "report.framed",
             )
         ],
         "killed_by_signal",

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from harness import NodeUnderTest, Start, eventually
+from harness import NodeUnderTest, Start, eventually, on_both_stores
 from invariants import Account, Ends
 from storm import APP, SETTINGS, chosen_seed, live
 
@@ -72,6 +72,7 @@ def race(node: NodeUnderTest, who: str, runs: Path, rng: random.Random) -> list[
     return handles
 
 
+@on_both_stores
 @pytest.mark.parametrize("who", ENDS)
 def test_a_body_that_returns_at_that_moment(
     start_node: Start, tmp_path: Path, who: str, capsys: pytest.CaptureFixture[str]

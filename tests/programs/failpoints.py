@@ -174,7 +174,6 @@ def _spawning() -> Iterator[tuple[str, Point]]:
 
 def _claiming() -> Iterator[tuple[str, Point]]:
     row = "claim"
-    yield "claim.asked", Point(row, f"{_TX}.claim", Moment.BEFORE)
     yield from _written("claim", f"{_TX}.claim", fruitful)
     accept = f"{_NODE}.dispatching:Dispatching.accept"
     claimed: Counts = lambda _result, args: bool(args[1].claims)  # noqa: E731
@@ -207,7 +206,6 @@ def _ending_by_force() -> Iterator[tuple[str, Point]]:
     yield "kill.done", Point(row, f"{process}:kill_worker_tree", Moment.AFTER)
     yield "reap.before", Point(row, f"{process}:reap", Moment.BEFORE)
     yield "reap.after", Point(row, f"{process}:reap", Moment.AFTER, _violent)
-    yield "reap.heard", Point(row, f"{listening}.exited", Moment.AFTER)
     yield "scratch.removing", Point(row, f"{_NODE}.pool:ProcessPool.forget", Moment.AFTER)
 
 
@@ -215,7 +213,6 @@ def _finishing() -> Iterator[tuple[str, Point]]:
     row, finish = "finish", f"{_TX}.finish"
     said = f"{_NODE}.listening:Listening.said"
     yield "finish.heard", Point(row, said, Moment.BEFORE, _is_kind("Finished", 2))
-    yield "finish.asked", Point(row, finish, Moment.BEFORE)
     yield from _written("finish", finish)
     yield from _written("finish.children", finish, _with_children, row=row)
     yield from _written("finish.retry", finish, _settled("PENDING", 3), row=row)
@@ -266,8 +263,6 @@ def _in_the_child() -> Iterator[tuple[str, Point]]:
         ("checkpoint.framed", f"{wire}:frame", after, _is_kind("Checkpoint", 0)),
         ("child.framed", f"{wire}:frame", after, _is_kind("SubmitChild", 0)),
         ("body.done", "supervisor.worker.main:run_body", after, any_call),
-        ("body.ended", "supervisor.worker.vitals:Vitals.end", after, any_call),
-        ("body.restored", "supervisor.worker.surroundings:Surroundings.restore", after, any_call),
         ("report.framed", f"{wire}:frame", after, _is_kind("Finished", 0)),
         ("report.sent", "supervisor.worker.surroundings:Surroundings.worn_out", after, any_call),
         ("leaving.framed", f"{wire}:frame", after, _is_kind("Leaving", 0)),

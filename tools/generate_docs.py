@@ -24,6 +24,27 @@ WIDTH = 100
 LEVELS = {10: "debug", 20: "info", 30: "warning", 40: "error"}
 
 
+SERVERS = """
+## Addresses of servers
+
+`store`: `postgresql://USER:PASSWORD@HOST:PORT/DATABASE` (also `postgres://` and
+`postgresql+psycopg://`). The database must be named and exist; `supervisor db upgrade` makes the
+tables. What libpq takes may follow: `?sslmode=verify-full&sslrootcert=/etc/ssl/db.pem`,
+`connect_timeout`, `application_name`, `options=-c%20search_path%3Dtasks`. A socket file:
+`postgresql:///DATABASE?host=/run/postgresql`. A primary and its standbys:
+`postgresql:///DATABASE?host=a,b&port=5432,5432&target_session_attrs=read-write`.
+
+`queue`: `redis://:PASSWORD@HOST:PORT/NUMBER`, `rediss://` with TLS, `unix:///run/redis.sock?db=0`.
+It is only for a store on a server; several stores may share one Redis.
+
+In a password, `@ : / ? # %` and spaces are written as `%40 %3A %2F %3F %23 %25 %20`. A password is
+shown nowhere: not by `supervisor config`, not in errors, events or autopsies. To keep it out of the
+address of the store, leave it to libpq: `PGPASSWORD`, or `~/.pgpass` (`PGPASSFILE`) with the line
+`HOST:PORT:DATABASE:USER:PASSWORD` and mode 0600. A node gives its workers the address, so that
+tasks of the same user can read it in their environment.
+"""
+
+
 def settings_page() -> Iterator[str]:
     """Return the lines of docs/settings.md."""
     yield from ("# Settings", "", NOTICE, "")
@@ -61,6 +82,7 @@ def settings_page() -> Iterator[str]:
         "|---|---|---|---|---|",
     )
     yield from (_setting_row(setting) for setting in table())
+    yield from SERVERS.rstrip().splitlines()
     yield from ("", "## How long a node takes to stop", "")
     grace = node_grace(Settings(store="sqlite:////nowhere/supervisor.db"))
     yield f"With the defaults: {grace}."

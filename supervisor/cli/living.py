@@ -60,8 +60,8 @@ def _no_process(task: TaskView, roll: Roll, command: str) -> Refused:
             remedy=f"There is no process to look at: {roll.judged}.",
             node_id=task.node_id,
         )
-    host = next((one.node_name for one in roll.running if one.node_id == task.node_id), None)
-    if host is None or roll.runs_here(task):
+    host = roll.far_host(task)
+    if host is None:
         return Refused(
             f"the worker of {task.task_id} is no process of this host any more",
             remedy=f"Ask again: node {task.node_id} will say how it ended.",

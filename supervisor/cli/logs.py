@@ -47,6 +47,8 @@ def logs(call: Call, task_id: str, attempt: int | None, follow: bool) -> None:
             _live(call, task, follow=follow)
         except Refused as exc:
             _say(f"{exc.message}; printing what is kept")
+            if "node_name" in exc.facts:
+                _say(exc.remedy)
         else:
             return
     elif follow:

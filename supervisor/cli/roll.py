@@ -40,6 +40,12 @@ class Roll:
             return None
         return self.gone.get(task.node_id)
 
+    def far_host(self, task: TaskLine) -> str | None:
+        """Return the host that a RUNNING task runs on if that is another one."""
+        if task.state is not State.RUNNING or self.runs_here(task):
+            return None
+        return next((one.node_name for one in self.running if one.node_id == task.node_id), None)
+
     def runs_here(self, task: TaskLine) -> bool:
         """Say whether the node of a task is one of this host."""
         return task.node_id in self.here

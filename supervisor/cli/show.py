@@ -147,6 +147,7 @@ def _task_lines(task: TaskView, roll: Roll) -> Iterator[str]:
     gone = roll.gone_node(task)
     facts = (
         ("node", gone and f"{last_word(gone)}: RUNNING is its last word; {roll.judged}"),
+        ("runs on", roll.far_host(task)),
         ("type", task.type),
         ("queue", f"{task.queue}, priority {task.priority}"),
         ("submitted", f"{clock(task.created_at)} by {task.submitted_by or '-'}"),

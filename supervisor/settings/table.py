@@ -266,8 +266,9 @@ class Settings:
         default=30.0,
         metadata=_of(
             kind.seconds(0, 3600),
-            "How long a node waits before it ends the attempts of an earlier node whose processes "
-            "it cannot look at (another container): their death is inferred, not proven.",
+            "How long a node waits, after a lease is over or for an earlier node whose processes it "
+            "cannot look at (another container), before it ends their attempts: their death is "
+            "inferred, not proven.",
         ),
     )
     # Stopping a node

@@ -15,6 +15,7 @@ from sqlalchemy.engine import make_url
 
 from supervisor.clock import Clock, SystemClock
 from supervisor.errors import ConfigError, StoreUnavailable
+from supervisor.settings import without_password
 from supervisor.store.schema import SCHEMA_VERSION, store_facts
 from supervisor.store.session import Session
 
@@ -104,7 +105,7 @@ def _connect(url: str, *, create: bool, clock: Clock) -> Store:
         kind = make_url(url).get_backend_name()
     except sa.exc.ArgumentError as error:
         raise ConfigError(
-            f"{url!r} is not a store URL",
+            f"{without_password(url)!r} is not a store URL",
             remedy="Write sqlite:////absolute/path.db or postgresql://host/database",
         ) from error
     if kind == "sqlite":

@@ -180,6 +180,24 @@ def test_passwords_are_shown_nowhere(office: Office) -> None:
         assert office.run(*args, "--store", office.url.replace("sql://", "sqlx://")).exit_code == 2
 
 
+def test_a_password_may_be_left_to_libpq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = servers.start_postgresql(password=PASSWORD)
+    try:
+        keys = tmp_path / "pgpass"
+        keys.write_text(f"127.0.0.1:{server.port}:postgres:postgres:{PASSWORD}\n", "utf-8")
+        keys.chmod(0o600)
+        places = {"SUPERVISOR_STORE": server.url, "PGPASSFILE": str(tmp_path / "none")}
+        denied = CliRunner(env=places).invoke(build(), ["db", "upgrade"])
+        assert denied.exit_code == 69
+        assert denied.stderr.endswith("remedy: Give the password in PGPASSWORD or ~/.pgpass.\n")
+        for given in ({"PGPASSWORD": PASSWORD}, {"PGPASSFILE": str(keys)}):
+            result = CliRunner(env={**places, **given}).invoke(build(), ["db", "upgrade"])
+            assert (result.exit_code, PASSWORD in result.output) == (0, False)
+    finally:
+        server.stop()
+
+
 def test_check_says_what_the_servers_are_like(office: Office) -> None:
     office.ok("db", "upgrade")
     code, found = office.found()
@@ -324,6 +342,10 @@ def test_a_task_of_another_host_is_looked_at_there(office: Office) -> None:
         f"error: {task_id} runs on host far (or in another container of this one)",
         f"remedy: Run it there: `supervisor autopsy capture {task_id}`.",
     ]
+    assert "  runs on    far\n" in office.run("show", task_id).stdout
+    assert office.run("logs", task_id).stderr.splitlines()[1] == (
+        f"note: Run it there: `supervisor logs {task_id}`."
+    )
 
 
 def test_a_node_whose_lease_is_over_has_said_its_last_word(office: Office) -> None:

@@ -266,9 +266,8 @@ class Settings:
         default=30.0,
         metadata=_of(
             kind.seconds(0, 3600),
-            "How long a node waits, after a lease is over or for an earlier node whose processes "
-            "it cannot look at (another container), before it ends their attempts: their death is "
-            "inferred, not proven.",
+            "Where the death of a node's attempts is inferred and not proven (its lease is over, or "
+            "its processes were of another container), their tasks wait this long to run again.",
         ),
     )
     # Stopping a node

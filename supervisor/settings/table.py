@@ -266,8 +266,8 @@ class Settings:
         default=30.0,
         metadata=_of(
             kind.seconds(0, 3600),
-            "Where the death of a node's attempts is inferred and not proven (its lease is over, or "
-            "its processes were of another container), their tasks wait this long to run again.",
+            "Where the death of a node's attempts is inferred and not proven (its lease is over, "
+            "or its processes were of another container), their tasks wait this long to run again.",
         ),
     )
     # Stopping a node

@@ -131,9 +131,10 @@ class Container:
     def environment(self) -> dict[str, str]:
         """Return what its processes find in their environment, and nothing of ours."""
         given = self.service.get("environment", {})
-        own = {name: self._moved(str(value)) for name, value in given.items()}
+        from_image = {} if self.made is None else self.made.environment
+        own = {name: self._moved(str(value)) for name, value in {**from_image, **given}.items()}
         if self.made is not None:
-            return self.made.environment | own
+            return own
         home = {"PATH": PROGRAMS, "PGDATA": "/var/lib/postgresql/data", "PGHOST": "/run/postgresql"}
         return home | own | ({"PGPORT": self.moved["5432"]} if "5432" in self.moved else {})
 

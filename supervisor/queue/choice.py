@@ -2,7 +2,7 @@
 
 Secret kept here: the order. The highest priority of all queues comes first; levels of one priority
 take turns, so that a full one starves no other; within a level the one that is due longest comes
-first. Set by the loop, asked by the thread that pops. Private to queue.
+first. Set by the loop, asked by the thread that pops. Of queue, and of the bell in memory.
 """
 
 from __future__ import annotations
@@ -34,17 +34,21 @@ class Choice:
             self._places = max(0, places - len(self._popped))
             self._changed.notify()
 
-    def serve(self, queues: tuple[str, ...] | None, types: frozenset[str]) -> None:
-        """Take only of these queues (None: all) and types."""
+    def serve(self, queues: tuple[str, ...] | None, types: frozenset[str]) -> bool:
+        """Take only of these queues (None: all) and types; say whether that is new."""
         with self._changed:
+            is_new = (queues, types) != (self._queues, self._types)
             self._queues, self._types = queues, types
             self._changed.notify()
+            return is_new
 
-    def avoid(self, paused: frozenset[tuple[str, int]]) -> None:
-        """Leave these (queue, priority) alone."""
+    def avoid(self, paused: frozenset[tuple[str, int]]) -> bool:
+        """Leave these (queue, priority) alone; say whether that is new."""
         with self._changed:
+            is_new = paused != self._paused
             self._paused = paused
             self._changed.notify()
+            return is_new
 
     def learn(self, levels: Iterable[Level]) -> bool:
         """Get to know levels; say whether a new one is among those to pop from."""

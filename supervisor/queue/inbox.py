@@ -2,15 +2,15 @@
 
 Secret kept here: how a thread wakes the loop, and when a doorbell counts as lost: as long as one of
 its parts is. When it is found again, whatever may have been rung meanwhile is said to have been.
-Private to queue.
+Of queue, and of the bell in memory.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 from supervisor.clock import Clock
 from supervisor.queue.bell import Heard
@@ -19,6 +19,46 @@ from supervisor.telemetry.events import emit
 KINDS = frozenset({"due", "cancel"})
 NOT_YET = "not connected yet"
 SILENT = "the server does not pass on our own ring"
+
+
+class Nudge:
+    """A descriptor that is readable once somebody has nudged who waits for it."""
+
+    def __init__(self) -> None:
+        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def fileno(self) -> int:
+        """Return the descriptor, for those who wait with a selector of their own."""
+        return self._fd
+
+    def wait(self, fd: int, wait_s: float) -> None:
+        """Wait until nudged, or this descriptor is readable, or the time is over."""
+        poll = select.poll()  # select() refuses descriptors from 1024 on
+        for one in (fd, self._fd):
+            poll.register(one, select.POLLIN)
+        poll.poll(max(0.0, wait_s) * 1000)
+
+    def give(self) -> None:
+        """Nudge; after the end nobody is there to feel it."""
+        with self._lock:
+            if not self._closed:
+                os.eventfd_write(self._fd, 1)
+
+    def feel(self) -> bool:
+        """Forget the nudges and say whether there was one; never waits."""
+        try:
+            return os.eventfd_read(self._fd) > 0
+        except BlockingIOError:
+            return False
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                os.close(self._fd)
 
 
 class Inbox:
@@ -31,25 +71,22 @@ class Inbox:
         self._troubles = dict.fromkeys(parts, NOT_YET)
         self._lost_at: float | None = None
         self._proof_by = float("inf")
-        self._closed = False
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wake = Nudge()
 
     def fileno(self) -> int:
         """Return the descriptor that is readable while there is something to take."""
-        return self._wake_fd
+        return self._wake.fileno()
 
     def put(self, *kinds: str) -> None:
         """Note rings of these kinds (no kind: only that there is something), and wake the loop."""
         with self._lock:
             self._kinds.update(KINDS.intersection(kinds))
-            if not self._closed:
-                os.eventfd_write(self._wake_fd, 1)
+        self._wake.give()
 
     def take(self, tips: Callable[[], tuple[str, ...]] = tuple) -> Heard:
         """Return what has come in and forget it; `tips` gives the ids, once no wake can be lost."""
+        self._wake.feel()
         with self._lock:
-            with suppress(BlockingIOError):
-                os.eventfd_read(self._wake_fd)
             kinds, self._kinds = frozenset(self._kinds), set()
         return Heard(kinds, tips())
 
@@ -57,7 +94,7 @@ class Inbox:
     def away(self) -> str:
         """Say why nothing can be heard; empty when all is well."""
         if self.overdue:
-            self.lost("line", SILENT)
+            self._note("line", SILENT)  # by the loop: the thread may hang in a call
         with self._lock:
             return next(iter(self._troubles.values()), "")
 
@@ -77,10 +114,13 @@ class Inbox:
 
     def lost(self, part: str, why: str) -> None:
         """Note that a part does not work; said once, until everything does again."""
+        self._proof_by = float("inf")
+        self._note(part, why)
+
+    def _note(self, part: str, why: str) -> None:
         with self._lock:
             changed = self._troubles.get(part) != why
             self._troubles[part] = why
-            self._proof_by = float("inf")
             is_new = self._lost_at is None
             if is_new:
                 self._lost_at = self._clock.mono()
@@ -101,7 +141,4 @@ class Inbox:
 
     def close(self) -> None:
         """Give the descriptor back; threads that end later do no harm."""
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                os.close(self._wake_fd)
+        self._wake.close()

@@ -17,7 +17,7 @@ from supervisor.clock import Clock, SystemClock
 from supervisor.errors import QueueUnavailable
 from supervisor.model.record import Due
 from supervisor.queue.bell import Heard, Kind
-from supervisor.queue.inbox import SILENT, Inbox
+from supervisor.queue.inbox import SILENT, Inbox, Nudge
 from supervisor.queue.ringer import Ringer
 from supervisor.settings.address import without_password
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Our own ring is sent this often (each is a commit on the server), and must be back in time.
 BEAT_S, BEAT_BACK_S = 2.0, 1.0
-#: The thread looks up this often, so that the end of the node is noticed.
+#: An own ring that is overdue is noticed this soon.
 LOOK_S = 0.5
 #: The pause before a server that failed is asked again doubles from the first to the most.
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 0.5
@@ -103,6 +103,7 @@ class NotifyListener:
         self._clock = clock or SystemClock()
         self._inbox = Inbox(self._clock, ("line",))
         self._closing = threading.Event()
+        self._nudge = Nudge()
         self._thread = threading.Thread(target=self._keep, name="bell", daemon=True)
         self._thread.start()
 
@@ -137,8 +138,11 @@ class NotifyListener:
     def close(self) -> None:
         """Stop listening; a thread that hangs in a call is left to itself."""
         self._closing.set()
+        self._nudge.give()
         self._thread.join(STOP_S)
         self._inbox.close()
+        if not self._thread.is_alive():
+            self._nudge.close()
 
     # --- the thread ---------------------------------------------------------------------------
 
@@ -172,11 +176,12 @@ class NotifyListener:
                     self._inbox.expect_proof(BEAT_BACK_S)
                     connection.execute("SELECT pg_notify(%s, 'beat')", (self._own,))
                     beat_at = now + BEAT_S
-                wait_s = min(LOOK_S, max(0.0, beat_at - self._clock.mono()))
-                for told in connection.notifies(timeout=wait_s, stop_after=1):
+                for told in connection.notifies(timeout=0):
                     self._hear(told.channel, told.payload)
                 if self._inbox.overdue:
                     raise QueueUnavailable(SILENT)
+                wait_s = min(LOOK_S, max(0.0, beat_at - self._clock.mono()))
+                self._nudge.wait(connection.fileno(), wait_s)
         return ""
 
     def _hear(self, channel: str, kind: str) -> None:

@@ -18,7 +18,7 @@ from supervisor.errors import QueueUnavailable
 from supervisor.model.record import Due, Level
 from supervisor.queue.bell import Heard, Kind
 from supervisor.queue.choice import Choice
-from supervisor.queue.inbox import SILENT, Inbox
+from supervisor.queue.inbox import SILENT, Inbox, Nudge
 from supervisor.queue.redis_link import ANSWER_S, Command, Link
 from supervisor.queue.ringer import Ringer
 from supervisor.telemetry.events import emit
@@ -122,21 +122,23 @@ class RedisListener:
         self._url, self._keys = url, Keys(identity)
         self._clock = clock or SystemClock()
         self._own = self._keys.own(secrets.token_hex(8))
+        self._stop = f"{self._own}:stop"
         self._choice = Choice()
         self._inbox = Inbox(self._clock, ("pop", "line"))
         self._closing = threading.Event()
+        self._nudge = Nudge()
         self._links: dict[str, Link] = {}
         self._policy_told = ""
-        self._threads = [
-            self._thread("pop", self._pop, BLOCK_S + ANSWER_S),
-            self._thread("line", self._follow, ANSWER_S),
-        ]
+        self._threads = {
+            "pop": self._thread("pop", self._pop, BLOCK_S + ANSWER_S),
+            "line": self._thread("line", self._follow, ANSWER_S),
+        }
 
     def _thread(
         self, part: str, session: Callable[[Link], None], wait_s: float
     ) -> threading.Thread:
         thread = threading.Thread(
-            target=self._keep, args=(part, session, wait_s), name=part, daemon=True
+            target=self._keep, args=(part, session, wait_s), name=f"bell {part}", daemon=True
         )
         thread.start()
         return thread
@@ -166,23 +168,28 @@ class RedisListener:
 
     def serve(self, queues: tuple[str, ...] | None, types: frozenset[str]) -> None:
         """Hear only of these queues (None: all) and these types of tasks."""
-        self._choice.serve(queues, types)
+        if self._choice.serve(queues, types):
+            self._nudge.give()
 
     def avoid(self, paused: frozenset[tuple[str, int]]) -> None:
         """Leave paused (queue, priority) alone, ANY_PRIORITY for all of a queue."""
-        self._choice.avoid(paused)
+        if self._choice.avoid(paused):
+            self._nudge.give()
 
     def close(self) -> None:
         """Stop listening and give back what nobody took; a thread that hangs is cut off."""
         self._closing.set()
         self._choice.want(0)
+        self._nudge.give()
         deadline = self._clock.mono() + STOP_S
-        for thread in self._threads:
+        for part, thread in self._threads.items():
             thread.join(max(0.0, deadline - self._clock.mono()))
-            link = self._links.get(thread.name)
+            link = self._links.get(part)
             if thread.is_alive() and link is not None:
                 link.close()
         self._inbox.close()
+        if not any(thread.is_alive() for thread in self._threads.values()):
+            self._nudge.close()
 
     # --- threads ------------------------------------------------------------------------------
 
@@ -207,7 +214,7 @@ class RedisListener:
     def _pop(self, link: Link) -> None:
         """Pop due ids while places are free."""
         # Asks for nothing: says at once whether the server can and lets us.
-        link.ask(("BZMPOP", 0.001, 1, f"{self._own}:none", "MIN", "COUNT", 1))
+        link.ask(("BZMPOP", 0.001, 1, self._stop, "MIN", "COUNT", 1))
         self._inbox.found("pop")
         while not self._closing.is_set():
             levels, count = self._choice.next(BLOCK_S)
@@ -220,9 +227,9 @@ class RedisListener:
 
     def _pop_once(self, link: Link, levels: list[Level], count: int) -> None:
         keys = {self._keys.due(level): level for level in levels}
-        pop: Command = ("BZMPOP", BLOCK_S, len(keys), *keys, "MIN", "COUNT", count)
+        pop: Command = ("BZMPOP", BLOCK_S, 1 + len(keys), self._stop, *keys, "MIN", "COUNT", count)
         (answer,) = link.ask(pop)
-        if answer is None:
+        if answer is None or answer[0] == self._stop:
             return
         level = keys[answer[0]]
         popped = [Due(level, task_id, float(at)) for task_id, at in answer[1]]
@@ -243,15 +250,22 @@ class RedisListener:
                 now = self._clock.mono()
                 if now >= learn_at:
                     (members,) = asking.ask(("SMEMBERS", self._keys.levels))
-                    self._choice.learn(levels_of(members))
+                    if self._choice.learn(levels_of(members)):
+                        self._nudge.give()
                     learn_at = now + LEARN_EVERY_S
                 if now >= beat_at:
                     self._beat(asking)
                     beat_at = now + BEAT_S
-                for _, channel, said in link.messages(beat_at - now):
+                for _, channel, said in link.messages(beat_at - now, self._nudge):
                     self._hear(channel, said)
+                if self._nudge.feel():
+                    self._stop_the_pop(asking)
                 if self._inbox.overdue:
                     raise QueueUnavailable(SILENT)
+
+    def _stop_the_pop(self, asking: Link) -> None:
+        """End the wait of a pop for levels that are no longer the right ones."""
+        asking.ask(("ZADD", self._stop, 0, "stop"), ("EXPIRE", self._stop, BEAT_KEY_S))
 
     def _beat(self, asking: Link) -> None:
         """Send our own ring, and write: a full or read-only server passes rings on all the same."""
@@ -265,7 +279,7 @@ class RedisListener:
         elif kind != "level":
             self._inbox.put(kind)
         elif self._choice.learn(levels_of(members.split(" "))):
-            self._inbox.put("due")  # the pop that waits now does not know this level
+            self._nudge.give()  # the pop that waits now does not know this level
 
     def _warn_of_eviction(self, asking: Link) -> None:
         policy, most = asking.eviction()

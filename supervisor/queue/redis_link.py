@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from supervisor.errors import QueueUnavailable
+from supervisor.queue.inbox import Nudge
 from supervisor.settings.address import without_password
 
 Command = Sequence[str | int | float]
@@ -85,11 +86,18 @@ class Link:
             raise self._failed(exc) from exc
         return answers
 
-    def messages(self, wait_s: float) -> list[list[Reply]]:
-        """Return what was published on subscribed channels, waiting for the first so long."""
+    def messages(self, wait_s: float, nudge: Nudge) -> list[list[Reply]]:
+        """Return what was published on subscribed channels.
+
+        Waits for the first so long, or until nudged. Raises: QueueUnavailable.
+        """
         came: list[list[Reply]] = []
         try:
-            while self._connection.can_read(0 if came else max(0.0, wait_s)):
+            while self._connection.can_read():
+                came.append(self._connection.read_response())
+            if not came:
+                nudge.wait(self._connection._sock.fileno(), wait_s)
+            while self._connection.can_read():
                 came.append(self._connection.read_response())
         except Exception as exc:
             raise self._failed(exc) from exc

@@ -63,7 +63,7 @@ class SocketBell(_End):
 
     def ring(self, kind: Kind, dues: Sequence[Due] = ()) -> None:  # noqa: ARG002 - carries no ids
         """Say that something is due or that a stop mark was set; lost without harm."""
-        for address in self._addresses:
+        for address in self._addresses if self._socket.fileno() >= 0 else ():
             with suppress(*_NOT_HEARD):
                 self._socket.sendto(kind.encode(), address)
 

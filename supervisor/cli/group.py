@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         "nodes": ("nodes", "nodes", "List the nodes of the store with their leases."),
         "top": ("top", "top", "Watch nodes, workers and running tasks."),
         "autopsy": ("autopsy", "autopsy", "Look at why tasks were stuck."),
+        "archive": ("archive", "archive", "Move what has long ended to cold files; search them."),
         "check": ("check", "check", "Check settings, store, app and host before a start."),
         "config": ("config", "config", "Show every setting in force and where it comes from."),
         "db": ("db", "db", "Prepare the store."),

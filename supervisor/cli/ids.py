@@ -2,7 +2,7 @@
 
 Secret kept here: which parts will do. Ids begin with the time (all of one minute with the same
 digits) and end in chance, so the end is what people tell them apart by. Only commands look for it:
-no index knows the ends of ids.
+no index knows the ends of ids. What the store does not know is looked for in cold files.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import re
 from collections.abc import Sequence
 
 from supervisor.cli.call import Call
+from supervisor.cli.cold import archive
 from supervisor.errors import Refused
 
 END_DIGITS, BEGINNING_DIGITS, ALL_DIGITS = 6, 8, 32
+MATCHES = 5
 ENOUGH = f"give at least {END_DIGITS} digits of its end or {BEGINNING_DIGITS} of its beginning"
 _PART = re.compile(r"(task_|…)?([0-9a-f]+)\Z")
 
@@ -34,6 +36,8 @@ def full_id(call: Call, given: str) -> str:
     found = [] if mark == "…" else _beginning(call, digits)
     if not found and mark != "task_":
         found = call.client().reader.ids_ending(digits)
+    if not found:
+        found = _archived(call, mark, digits)
     if len(found) > 1:
         raise _ambiguous(given, found)
     return found[0] if found else given
@@ -49,6 +53,16 @@ def _beginning(call: Call, digits: str) -> list[str]:
         assert isinstance(matches, list)
         return matches
     return [] if view is None else [view.task_id]
+
+
+def _archived(call: Call, mark: str | None, digits: str) -> list[str]:
+    with archive(call) as cold:
+        found: list[str] = []
+        if mark != "…" and len(digits) >= BEGINNING_DIGITS:
+            found = cold.ids_beginning(digits, MATCHES)
+        if not found and mark != "task_":
+            found = cold.ids_ending(digits, MATCHES)
+        return found
 
 
 def _ambiguous(given: str, found: Sequence[str]) -> Refused:

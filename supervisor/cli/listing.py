@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.call import Call, command, fields_of
+from supervisor.cli.cold import archive
 from supervisor.cli.roll import Roll, roll_call
-from supervisor.cli.text import ago, cell, columns, state_text
+from supervisor.cli.text import ago, cell, columns, plain, state_text
 from supervisor.cli.wording import ending_mark, last_heard
 from supervisor.model.states import State
 
 if TYPE_CHECKING:
     from supervisor.store import Reader, TaskLine
+    from supervisor.store.archive_search import ColdLine
 
 LIMIT_MAX = 500
+_PART = re.compile(r"(?:task_)?[0-9a-f]{6,32}\Z")
 _ID = re.compile(r"task_[0-9a-f]{32}\Z")
 
 
@@ -60,7 +63,8 @@ def list_tasks(
 ) -> None:
     """List tasks, newest first.
 
-    A page that is not the last names the id to continue with: --before ID.
+    A page that is not the last names the id to continue with: --before ID. An id that is no longer
+    in the store is looked for in cold files; see `archive search` for all else in them.
     """
     from supervisor.store import TaskFilter
 
@@ -75,6 +79,7 @@ def list_tasks(
     )
     reader = call.client().reader
     page = reader.tasks(wanted)
+    archived = [] if page.tasks or page.next_id else _archived(call, text)
     roll = roll_call(reader)
     now = reader.store.clock.now()
 
@@ -82,13 +87,26 @@ def list_tasks(
         rows = [_row(task, reader, roll, now) for task in page.tasks]
         head = ("TASK", "STATE", "TYPE", "QUEUE", "PRIO", "ATTEMPT", "AGE", "LAST")
         yield from columns(head, rows) if rows else ["no tasks"]
+        for one in archived:
+            yield f"archived: {cell(one.task_id)}  {state_text(one.state)}  {plain(one.file)}"
         if page.next_id is not None:
             yield f"more: --before {page.next_id}"
 
     tasks = [
         {**fields_of(task), "node_gone": roll.gone_node(task) is not None} for task in page.tasks
     ]
-    call.answer({"tasks": tasks, "next": page.next_id}, lines)
+    call.answer({"tasks": tasks, "next": page.next_id, "archived": archived}, lines)
+
+
+def _archived(call: Call, text: str) -> list[ColdLine]:
+    """Return the archived tasks whose ids begin or end like this, if it is a part of one."""
+    from supervisor.store.archive_search import ColdFilter
+
+    if not _PART.match(text):
+        return []
+    with archive(call) as cold:
+        found = cold.search(ColdFilter(part=text))
+    return [one for one in found if one.kind == "task"]
 
 
 def _an_id(parameter: click.Parameter, given: str | None) -> str | None:

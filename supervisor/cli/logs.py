@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.call import Call, command
+from supervisor.cli.cold import Subject, subject
 from supervisor.cli.ids import full_id
 from supervisor.cli.text import plain
 from supervisor.clock import SystemClock
@@ -35,7 +36,8 @@ def logs(call: Call, task_id: str, attempt: int | None, follow: bool) -> None:
     Output is kept for attempts that did not succeed. A running attempt is read live if its node
     is on this host. With --follow --json each piece is one JSON line.
     """
-    task = call.client().view(full_id(call, task_id))
+    found = subject(call, full_id(call, task_id))
+    task = found.view
     if attempt is not None and attempt > task.attempt:
         raise Refused(
             f"{task.task_id} has no attempt {attempt}: its latest is number {task.attempt}",
@@ -47,19 +49,20 @@ def logs(call: Call, task_id: str, attempt: int | None, follow: bool) -> None:
             _live(call, task, follow=follow)
         except Refused as exc:
             _say(f"{exc.message}; printing what is kept")
+            found = subject(call, task.task_id)  # it may have ended meanwhile
             if "node_name" in exc.facts:
                 _say(exc.remedy)
         else:
             return
     elif follow:
         _say(f"{task.task_id} is {task.state}: there is nothing to follow; printing what is kept")
-    _kept(call, task, attempt)
+    _kept(call, found, attempt)
 
 
-def _kept(call: Call, task: TaskView, attempt: int | None) -> None:
-    reader = call.client().reader
-    runs = [one for one in reader.attempts(task.task_id) if attempt in (None, one.attempt)]
-    kept = ((one.attempt, reader.log(task.task_id, one.attempt)) for one in reversed(runs))
+def _kept(call: Call, found: Subject, attempt: int | None) -> None:
+    task = found.view
+    runs = [one for one in found.attempts if attempt in (None, one.attempt)]
+    kept = ((one.attempt, found.log(one.attempt)) for one in reversed(runs))
     latest = runs[-1].attempt if runs else attempt
     attempt, text = next(((number, text) for number, text in kept if text), (latest, None))
     if not text:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from supervisor.cli.call import Call, command, fields_of
+from supervisor.cli.cold import source_lines, subject, trail_of
 from supervisor.cli.ids import full_id
 from supervisor.cli.living import Progress, live_progress
 from supervisor.cli.roll import Roll, last_word, roll_call
@@ -45,17 +46,14 @@ def show(call: Call, task_id: str) -> None:
     ID may be the end of an id, at least 6 digits, or its beginning, at least 8: tasks of one
     minute begin alike.
     """
-    client = call.client()
-    task = client.view(full_id(call, task_id))
-    reader = client.reader
-    attempts = reader.attempts(task.task_id)
-    trail = reader.history(task.task_id)
+    found = subject(call, full_id(call, task_id))
+    task, attempts, trail, autopsies = found.view, found.attempts, found.history, found.autopsies
+    reader = call.client().reader
     ladder = _ladder(task, trail, attempts)
-    autopsies = reader.autopsies(task.task_id)
     roll = roll_call(reader)
     waits = waits_for(reader, task, roll)
     progress = _progress(reader, task, roll)
-    checkpoint = checkpoint_document(reader.checkpoint(task.task_id))
+    checkpoint = checkpoint_document(found.checkpoint)
     document = {
         **dict(_fields(task)),
         "node_gone": roll.gone_node(task) is not None,
@@ -67,10 +65,13 @@ def show(call: Call, task_id: str) -> None:
         "attempts": [_attempt_document(attempt) for attempt in attempts],
         "cancel": ladder,
         "autopsies": autopsies,
+        "archived": found.is_archived,
+        "files": found.files,
     }
 
     def lines() -> Iterator[str]:
         yield from _task_lines(task, roll)
+        yield from source_lines(found)
         yield from _follow_lines(task, trail, attempts)
         if checkpoint is not None:
             by = f"attempt {checkpoint['attempt']}, {clock(checkpoint['at'])}"
@@ -93,7 +94,12 @@ def history(call: Call, task_id: str) -> None:
 
     Every move with its operator, reason and time, oldest first; notes move nothing.
     """
-    trail = call.client().history(full_id(call, task_id))
+    from supervisor.client import unknown_task
+
+    task_id = full_id(call, task_id)
+    trail, files = trail_of(call, task_id)
+    if not trail:
+        raise unknown_task(task_id)
 
     def lines() -> Iterator[str]:
         rows = [
@@ -108,8 +114,9 @@ def history(call: Call, task_id: str) -> None:
             for line in trail
         ]
         yield from columns(("TIME", "MOVE", "ATTEMPT", "OPERATOR", "REASON", "NOTE"), rows)
+        yield from (f"from {plain(file)}" for file in files)
 
-    call.answer({"history": trail}, lines)
+    call.answer({"history": trail, "files": files}, lines)
 
 
 def _progress(reader: Reader, task: TaskView, roll: Roll) -> Progress | None:

@@ -12,14 +12,14 @@ import fcntl
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from supervisor.errors import DependencyAway, Refused
+from supervisor.errors import DependencyAway, Refused, StoreUnavailable
 from supervisor.model.states import LIVE, State
 from supervisor.store.archive_file import (
     MOVING_SUFFIX,
@@ -44,6 +44,7 @@ from supervisor.store.archive_rows import (
 )
 from supervisor.store.engine import Store
 from supervisor.store.ledger import Ledger
+from supervisor.store.ledger.audit import NoteReason
 
 #: A file is closed when it holds so many records or bytes.
 FILE_RECORDS, FILE_BYTES = 10_000, 64 * 2**20
@@ -56,6 +57,8 @@ BATCH_MAX = 500
 ROWS_PER_TASK = 5
 #: The writers of the store are left at least this much time between two of ours.
 PAUSE_S = 0.001
+#: On a shared store, how long others wait for a run that was killed.
+LEASE_S = 60.0
 
 WELL = (State.SUCCESS, State.CANCELED)
 DEAD_LETTERS = (State.FAILED, State.TIMEOUT)
@@ -119,10 +122,13 @@ class Moved:
 class Archive:
     """The cold files of one store in one directory, as their only writer."""
 
-    def __init__(self, ledger: Ledger, directory: Path) -> None:
+    def __init__(self, ledger: Ledger, directory: Path, *, by: str) -> None:
         self._store: Store = ledger.store
         self._ledger = ledger
         self._directory = directory
+        self._by = by
+        self._lead_as = f"archive_{secrets.token_hex(8)}"
+        self._lead_until = 0.0
         self._clock = ledger.store.clock
         self._batch = 20
         self.moved = Moved()
@@ -146,24 +152,42 @@ class Archive:
         written; ArchiveBroken when a file does not read back as it was written; StoreUnavailable.
         """
         with self._only_one(), _plain_errors(self._directory):
-            self._finish_earlier(told)
-            writer: ColdWriter | None = None
-            try:
-                for record in self._records(wanted):
-                    if writer is None:
-                        writer = self._writer()
-                    writer.add(record)
-                    self._count(record)
-                    if len(writer.entries) >= FILE_RECORDS or writer.size >= FILE_BYTES:
-                        self._settle(writer, told)
-                        writer = None
-                if writer is not None:
-                    self._settle(writer, told)
-            except BaseException:
-                if writer is not None:
-                    writer.drop()
-                raise
+            self._write_all(wanted, told)
+            if self.moved.files:
+                self._note()
         return self.moved
+
+    def _write_all(self, wanted: Wanted, told: Callable[[Moved], None]) -> None:
+        self._finish_earlier(told)
+        writer: ColdWriter | None = None
+        try:
+            for record in self._records(wanted):
+                if writer is None:
+                    writer = self._writer()
+                writer.add(record)
+                self._count(record)
+                if len(writer.entries) >= FILE_RECORDS or writer.size >= FILE_BYTES:
+                    self._settle(writer, told)
+                    writer = None
+            if writer is not None:
+                self._settle(writer, told)
+        except BaseException:
+            if writer is not None:
+                writer.drop()
+            raise
+
+    def _note(self) -> None:
+        done = self.moved
+        text = f"{done.tasks} tasks and {done.audit_rows} audit rows moved to {self._directory}"
+        with self._ledger.transaction() as tx:
+            tx.note(
+                None,
+                None,
+                reason=NoteReason.ARCHIVED,
+                text=text,
+                now=self._clock.now(),
+                operator=self._by,
+            )
 
     # -- what is to be moved
 
@@ -301,6 +325,7 @@ class Archive:
         elif took > HOLD_S[1]:
             self._batch = max(self._batch // 2, 1)
         self._clock.sleep(max(PAUSE_S, took))
+        self._lead()
 
     def _named(self, path: Path, name: str) -> Path:
         target = path.with_name(name)
@@ -314,6 +339,7 @@ class Archive:
 
     @contextmanager
     def _only_one(self) -> Iterator[None]:
+        """Hold the directory, and on a store that hosts share the role, against other runs."""
         with _plain_errors(self._directory):
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(
@@ -323,13 +349,32 @@ class Archive:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise Refused(
-                    f"another `supervisor archive` is writing to {self._directory}",
-                    remedy="Wait for it; it may be stopped at any time without a loss.",
-                ) from error
-            yield
+                raise _another(f"writes to {self._directory}") from error
+            self._lead()
+            try:
+                yield
+            finally:
+                with suppress(StoreUnavailable):  # it is over by itself after a while
+                    self._lead(0.0)
         finally:
             os.close(lock)
+
+    def _lead(self, lease_s: float = LEASE_S) -> None:
+        """Take or keep the role; a lease of no length gives it back."""
+        if not self._store.is_shared or (lease_s and self._clock.boot() < self._lead_until):
+            return
+        until = self._clock.boot() + lease_s / 3
+        with self._ledger.transaction() as tx:
+            if tx.lead("archive", self._lead_as, lease_s) is None:
+                raise _another("runs on this store")
+        self._lead_until = until
+
+
+def _another(what: str) -> Refused:
+    return Refused(
+        f"another `supervisor archive` {what}",
+        remedy="Wait for it, or stop it: what it has begun is finished by the next.",
+    )
 
 
 def store_name(store: Store) -> str:

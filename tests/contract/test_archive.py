@@ -52,7 +52,7 @@ def wanted(scene: Scene, days: float = 30, **more: Any) -> Wanted:
 
 
 def moved(scene: Scene, folder: Path, days: float = 30, **more: Any) -> Moved:
-    return Archive(scene.ledger, folder).move(wanted(scene, days, **more))
+    return Archive(scene.ledger, folder, by="anna").move(wanted(scene, days, **more))
 
 
 def month_later(scene: Scene) -> None:
@@ -159,7 +159,7 @@ def test_what_is_alive_young_dead_or_held_stays(scene: Scene, folder: Path) -> N
     (claim,) = [one for one in scene.claim(3) if one.task_id == pending]
     scene.finish(claim, success())
     stay = {dead, held, still, running, pending}
-    plan = Archive(scene.ledger, folder).plan(wanted(scene))
+    plan = Archive(scene.ledger, folder, by="anna").plan(wanted(scene))
     assert (plan.tasks, plan.kept_dead_letters, plan.kept_keys) == (2, 1, 2)
     assert not folder.exists()
     done = moved(scene, folder)
@@ -361,7 +361,7 @@ def test_only_one_run_at_a_time(scene: Scene, folder: Path) -> None:
             moved(scene, folder)
         refused.append(True)
 
-    Archive(scene.ledger, folder).move(wanted(scene), told)
+    Archive(scene.ledger, folder, by="anna").move(wanted(scene), told)
     assert refused
 
 

@@ -145,10 +145,10 @@ def commands(group: click.Group | None = None, path: str = "") -> Iterator[tuple
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
+        if not isinstance(command, click.Group) or command.invoke_without_command:
+            yield f"{path}{name}", command
         if isinstance(command, click.Group):
             yield from commands(command, f"{path}{name} ")
-        else:
-            yield f"{path}{name}", command
 
 
 class TestEveryCommand:
@@ -157,7 +157,7 @@ class TestEveryCommand:
             "demo", "run", "submit", "list", "show", "logs", "history", "cancel", "rerun", "fail",
             "pause", "resume", "queues", "nodes", "top",
             "autopsy capture", "autopsy export", "autopsy list", "autopsy show",
-            "check", "config", "db upgrade",
+            "archive", "archive search", "check", "config", "db upgrade",
         ]  # fmt: skip
 
     def test_shared_flags_and_an_example(self, desk: Desk) -> None:
@@ -334,7 +334,7 @@ class TestLooking:
         assert [t["task_id"] for t in desk.ok("list", "--queue", "b")["tasks"]] == ids[2:]
         assert [t["task_id"] for t in desk.ok("list", "--tag", "b")["tasks"]] == ids[2:]
         assert [t["task_id"] for t in desk.ok("list", "--find", ids[0])["tasks"]] == ids[:1]
-        assert desk.ok("list", "--state", "failed") == {"tasks": [], "next": None}
+        assert desk.ok("list", "--state", "failed") == {"tasks": [], "next": None, "archived": []}
         page = desk.ok("list", "--limit", "2")
         assert page["next"] == ids[1]
         rest = desk.ok("list", "--limit", "2", "--before", page["next"])

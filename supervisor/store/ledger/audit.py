@@ -37,6 +37,7 @@ class NoteReason(StrEnum):
     NODE_ENDED = "node_ended"
     NODE_RETURNED = "node_returned"
     CLOCK_SET = "clock_set"
+    ARCHIVED = "archived"
 
 
 def insert_audit() -> Ordered:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from ledger_scene import NODE, START, Scene
 
 from supervisor.model import outcome as ended
+from supervisor.model.record import Due
 from supervisor.store import AutopsyRecord, Orphan, WorkerRecord
 from supervisor.store.schema import audit_log, outbox
 from supervisor.store.view import TypeView
@@ -122,10 +123,13 @@ def test_orphans_are_the_running_attempts_of_other_nodes(scene: Scene) -> None:
 def test_publishing_deletes_the_events_it_publishes(scene: Scene) -> None:
     ids = [scene.submit() for _ in range(3)]
     with scene.ledger.transaction() as tx:
-        assert tx.publish(2) == 2
+        published = tx.publish(2)
+    assert published == [
+        Due(("default", 5, "greet"), task_id, START.timestamp()) for task_id in ids[:2]
+    ]
     assert scene.rows(outbox, "task_id") == [(ids[2],)]
     with scene.ledger.transaction() as tx:
-        assert (tx.publish(2), tx.publish(2)) == (1, 0)
+        assert [len(tx.publish(2)), len(tx.publish(2))] == [1, 0]
     assert len(scene.claim(5)) == 3  # the row is the truth
 
 

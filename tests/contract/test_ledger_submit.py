@@ -14,7 +14,7 @@ from ledger_scene import START, Scene
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
 from supervisor.model.outcome import raised, returned
-from supervisor.model.record import Submitted
+from supervisor.model.record import Due, Submitted
 from supervisor.model.spec import TaskSpec
 from supervisor.model.states import State
 from supervisor.store import Ledger, open_store
@@ -130,7 +130,9 @@ def test_a_known_task_id_with_the_same_content_is_answered(scene: Scene) -> None
     twin = TaskSpec(type="greet", task_id=ID_A, params_json='{"b": 2, "a": 1}')
     with scene.ledger.transaction() as tx:
         answers = tx.submit([spec, spec], START) + tx.submit([twin], START)
-    assert answers == [Submitted(ID_A, True), Submitted(ID_A, False), Submitted(ID_A, False)]
+    due = Due(("default", 5, "greet"), ID_A, START.timestamp())
+    known = Submitted(ID_A, created=False)
+    assert answers == [Submitted(ID_A, created=True, due=due), known, known]
     assert scene.trail(ID_A) == [(None, "PENDING", "unknown", "submitted", None)]
 
 
@@ -222,7 +224,7 @@ def test_a_join_starts_the_transaction_it_finds_missing(scene: Scene, store_url:
 def test_a_join_refuses_autocommit_and_other_databases(scene: Scene, store_url: str) -> None:
     for url, options, why in (
         (store_url, {"isolation_level": "AUTOCOMMIT"}, "in autocommit"),
-        ("sqlite://", {}, "open on memory"),
+        ("sqlite://", {}, "open on memory" if scene.store.path else "the connection is to sqlite"),
     ):
         engine = sa.create_engine(url, **options)
         try:

@@ -25,6 +25,12 @@ from supervisor.store import Ledger, Reader, Store, open_store, store_path
 from supervisor.store.schema import tasks
 
 
+@pytest.fixture
+def store_url(file_url: str) -> str:
+    """Here the store is a file; the other kind has tests of its own."""
+    return file_url
+
+
 def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -98,10 +104,22 @@ def _set_version(path: Path, version: str) -> None:
 
 @pytest.mark.parametrize("create", [True, False])
 def test_a_newer_schema_is_refused(store_url: str, create: bool) -> None:
-    _set_version(Path(store_url.removeprefix("sqlite:///")), "0999")
+    path = Path(store_url.removeprefix("sqlite:///"))
+    _set_version(path, "0999")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE store_facts SET value = '0998' WHERE name = 'oldest_code'")
     with pytest.raises(ConfigError, match="has schema 0999") as error:
         open_store(store_url, create=create)
     assert "newer" in error.value.remedy
+
+
+def test_a_newer_schema_that_we_survive_is_taken(store_url: str) -> None:
+    path = Path(store_url.removeprefix("sqlite:///"))
+    _set_version(path, "0999")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE store_facts SET value = '0002' WHERE name = 'oldest_code'")
+    with closing(open_store(store_url, create=True)) as store:
+        assert Reader(store).tasks().tasks == ()
 
 
 def test_an_older_schema_is_not_read(store_url: str) -> None:

@@ -22,7 +22,13 @@ from supervisor.store import Store, TaskFilter, migrations
 from supervisor.store.schema import SCHEMA_VERSION, metadata
 
 #: Small by nature: a row for each queue, and the types, and the nodes and workers of a few days.
-SCANNED_BY_INTENT = {"queues", "nodes", "workers", "task_types"}
+SCANNED_BY_INTENT = {"queues", "nodes", "workers", "task_types", "node_types"}
+
+
+@pytest.fixture
+def store_url(file_url: str) -> str:
+    """Here the store is a file; the other kind has tests of its own."""
+    return file_url
 
 
 def test_the_migrations_build_the_tables_of_the_code(store: Store) -> None:

@@ -23,6 +23,7 @@ from supervisor.node.mending import Mending
 from supervisor.node.reporting import Health, Reporting
 from supervisor.node.staffing import Staffing
 from supervisor.node.watching import Watching
+from supervisor.queue import Heard
 from supervisor.telemetry.events import emit
 from supervisor.worker.wire import ChildSubmitted
 
@@ -77,11 +78,11 @@ class Arbiter:
         """What /healthz and /readyz answer now."""
         return self._reporting.health
 
-    def ring(self, kinds: set[str]) -> None:
-        """The bell was rung: for due work, or for a stop wish."""
-        if "due" in kinds:
-            self._dispatching.ring()
-        if "cancel" in kinds:
+    def ring(self, heard: Heard) -> None:
+        """The bell was rung: for due work, perhaps by its ids, or for a stop wish."""
+        if "due" in heard.kinds or heard.tips:
+            self._dispatching.ring(heard.tips)
+        if "cancel" in heard.kinds:
             self._mending.hurry_marks()
 
     def turn(self, now: float) -> float:

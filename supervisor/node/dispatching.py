@@ -2,7 +2,8 @@
 
 Secret kept here: when to claim and how many. A worker holds one attempt; behind a short one (by the
 measured mean of its type) more short ones may wait, for 50 ms in all, and can still be taken back
-or canceled. Claims go out one batch at a time, so that batches grow under load.
+or canceled. Claims go out one batch at a time, so that batches grow under load. Where the bell
+names ids, those are claimed, and the table is only looked through (a scan) now and then.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ HOLD_S = 0.004
 BATCH = 128
 #: Polls pause for this many times what one took, up to a limit: the bell is what counts.
 POLL_PAUSES, POLL_MOST_S = 20, 2.0
+#: A server is polled less often than a file, and with a bell that names ids hardly ever.
+SERVER_POLL_S, SCAN_EVERY_S = 0.2, 1.0
 
 
 class Dispatching:
@@ -39,7 +42,12 @@ class Dispatching:
 
     def __init__(self, floor: Floor, listening: Listening, closing: Closing, poll_s: float) -> None:
         self._floor = floor
-        self._poll_s = self._poll_wait_s = poll_s
+        self._poll_s = poll_s if floor.lease is None else max(poll_s, SERVER_POLL_S)
+        self._poll_wait_s = self._poll_s
+        self._tips: tuple[str, ...] = ()
+        self._wanted: int | None = None
+        self._served: tuple[tuple[str, ...] | None, frozenset[str]] | None = None
+        self._paused: frozenset[tuple[str, int]] = frozenset()
         self._listening = listening
         self._closing = closing
         self._seq = 0
@@ -50,9 +58,13 @@ class Dispatching:
         self._runs_dry = False
         self._in_play: dict[str, float] = {}
 
-    def ring(self) -> None:
-        """Somebody says that there may be work."""
-        self._hungry = True
+    def ring(self, tips: tuple[str, ...] = ()) -> None:
+        """Somebody says that there may be work, and which."""
+        if tips:
+            self._tips += tips
+            self._wanted = None  # as many fewer may come in now
+        else:
+            self._hungry = True
 
     def dispatch(self, now: float) -> None:
         """Claim for the free places if there may be work for them; hand in what has ended.
@@ -72,22 +84,64 @@ class Dispatching:
 
     def _claims(self, now: float) -> list[port.ClaimFor]:
         floor = self._floor
-        if self._outstanding or not self._may_claim():
+        if self._outstanding:
             return []
-        if not self._hungry and now - self._polled_at < self._poll_wait_s and not self._is_due():
+        if not self._may_claim():
+            self._let_in(0)
+            return []
+        scan = self._is_scan_due(now)
+        if not scan and not self._tips and not self._hears_ids:
             return []
         takers = self._takers()
         types = floor.claimable(takers)
         if not types:
             return []
-        owners = [self._place(slot) for slot in takers if self._is_empty(slot)]
+        empty = [slot for slot in takers if self._is_empty(slot)]
         depth, short = self._look_ahead(types, now)
-        ahead = [] if self._runs_dry else self._places_ahead(takers, depth, short, now)
-        if not owners and not ahead:
+        ahead = [] if self._runs_dry else self._rooms_ahead(takers, depth, short, now)
+        self._serve(types)
+        self._let_in(len(empty) + len(ahead) - len(self._tips))
+        if not (empty or ahead) or not (scan or self._tips):
             return []
-        self._outstanding, self._hungry, self._polled_at = True, False, now
+        self._outstanding = True
+        if scan:
+            self._hungry, self._polled_at = False, now
+        owners, behind = [self._place(s) for s in empty], [self._place(s) for s in ahead]
+        tips, self._tips = self._tips, ()
         queues = floor.settings.queues or None
-        return [port.ClaimFor(owners, types, queues, ahead, short)]
+        return [port.ClaimFor(owners, types, queues, behind, short, tips, scan)]
+
+    @property
+    def _hears_ids(self) -> bool:
+        listener = self._floor.listener
+        return listener is not None and listener.carries_ids
+
+    def _is_scan_due(self, now: float) -> bool:
+        """Whether the table is to be looked through: there may be what no bell has named."""
+        if self._hungry or self._is_due():
+            return True
+        wait_s = self._poll_wait_s
+        listener = self._floor.listener
+        if listener is not None and listener.carries_ids and not listener.away:
+            wait_s = max(wait_s, SCAN_EVERY_S)
+        return now - self._polled_at >= wait_s
+
+    def _serve(self, types: tuple[str, ...]) -> None:
+        """Let the bell name only what may be started here."""
+        listener, served = (
+            self._floor.listener,
+            (self._floor.settings.queues or None, frozenset(types)),
+        )
+        if listener is not None and served != self._served:
+            self._served = served
+            listener.serve(*served)
+
+    def _let_in(self, places: int) -> None:
+        """Let the bell name as many ids as there is room for; others may be free for the rest."""
+        places = max(0, places)
+        if self._floor.listener is not None and places != self._wanted:
+            self._wanted = places
+            self._floor.listener.want(places)
 
     def _may_claim(self) -> bool:
         floor = self._floor
@@ -122,9 +176,9 @@ class Dispatching:
         depth = look_ahead([means[kind] for kind in short if self._in_play.get(kind, 0.0) > since])
         return depth, tuple(kind for kind in short if means[kind] * depth <= LOOK_AHEAD_S)
 
-    def _places_ahead(
+    def _rooms_ahead(
         self, takers: list[Slot], depth: int, short: tuple[str, ...], now: float
-    ) -> list[Owner]:
+    ) -> list[Slot]:
         """Offer places behind running short attempts, round robin over the workers."""
         busy = [
             slot
@@ -140,7 +194,7 @@ class Dispatching:
         if free < min(BATCH, len(busy) * depth / 2):
             return []  # larger batches, fewer commits
         places = [slot for level in range(depth) for slot, room in rooms if level < room]
-        return [self._place(slot) for slot in places[:BATCH]]
+        return places[:BATCH]
 
     def _all_short(self, slot: Slot, short: tuple[str, ...]) -> bool:
         return all(attempt.claim.type in short for attempt in slot.attempts.values())
@@ -156,18 +210,26 @@ class Dispatching:
         floor = self._floor
         self._outstanding = False
         self._held_at = now
-        self._due_at = claimed.next_due
-        asking_s = now - self._polled_at  # many queues make a poll dear: then poll less often
-        self._poll_wait_s = max(self._poll_s, min(POLL_MOST_S, POLL_PAUSES * asking_s))
+        if claimed.scanned:
+            self._scanned(claimed, now)
         for owner in claimed.asked:
             if (slot := floor.slots.get(owner.worker_id)) is not None:
                 slot.promised = max(0, slot.promised - 1)
-        self._runs_dry = self._is_due()  # it may not wait behind others: wait for an empty place
-        if claimed.claims:
-            self._hungry = True  # there may be more where these came from
         for claim in claimed.claims:
             self._in_play[claim.type] = now
             self._assign(claim, now)
+
+    def _scanned(self, claimed: port.Claimed, now: float) -> None:
+        """Take in what a look through the whole table has told."""
+        self._due_at = claimed.next_due
+        asking_s = now - self._polled_at  # many queues make a poll dear: then poll less often
+        self._poll_wait_s = max(self._poll_s, min(POLL_MOST_S, POLL_PAUSES * asking_s))
+        self._runs_dry = self._is_due()  # it may not wait behind others: wait for an empty place
+        if claimed.claims:
+            self._hungry = True  # there may be more where these came from
+        if self._floor.listener is not None and claimed.paused != self._paused:
+            self._paused = claimed.paused
+            self._floor.listener.avoid(claimed.paused)
 
     def _assign(self, claim: Claim, now: float) -> None:
         floor = self._floor

@@ -20,6 +20,7 @@ from supervisor.model.record import ChildSpec, Claim, Ending
 from supervisor.model.states import REQUEUE_REASONS, Reason, State
 from supervisor.model.termination import Farewell
 from supervisor.node.port import Finish, Note, Pool, Scribe
+from supervisor.queue import Listener
 from supervisor.settings import Settings, TaskLimits, TaskOptions
 from supervisor.telemetry.events import emit
 from supervisor.telemetry.metrics import Metrics
@@ -175,6 +176,7 @@ class Floor:
     renewed_at: float = 0.0
     fenced: str = ""
     vouch: Callable[[float], None] = _vouch_for_nothing
+    listener: Listener | None = None
     host: Host = field(default_factory=Host)
     last_gap_at: float | None = None
     fatal: str = ""

@@ -1,8 +1,8 @@
 """`supervisor run`: one node from start to exit.
 
-Secret kept here: the order of starting and stopping. A node takes the store's lock, ends what a
-former incarnation left on this host, and only then claims. On the way out workers go first, then
-the scribe writes the last endings, then the lock is released.
+Secret kept here: the order of starting and stopping. A node takes the lock of a store that is a
+file, ends what dead nodes left on this host, takes its lease of a store that is shared, and only
+then claims. On the way out workers go first, then the scribe writes the last endings.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from supervisor.errors import (
     StoreUnavailable,
     SupervisorError,
 )
+from supervisor.model import lease
 from supervisor.model.record import NodeRecord, ProcessIdentity
 from supervisor.node import process
 from supervisor.node.arbiter import Arbiter
@@ -36,10 +37,11 @@ from supervisor.node.mending import dead_nodes
 from supervisor.node.pool import ProcessPool
 from supervisor.node.reporting import SILENT_AFTER_S, Health
 from supervisor.node.scratch import ScratchRoot
-from supervisor.node.scribe import StoreScribe
-from supervisor.queue.doorbell import Listener
+from supervisor.node.scribe import LONGEST_RETRY_S, StoreScribe
+from supervisor.queue import Listener, open_bell, open_listener
 from supervisor.settings import Settings
 from supervisor.store import Ledger, Store, open_store
+from supervisor.store.ledger import Transaction
 from supervisor.telemetry.events import emit
 from supervisor.telemetry.metrics import Metrics
 
@@ -96,12 +98,13 @@ class Node:
         process.become_reaper()
         process.raise_descriptor_limit()
         sys.setswitchinterval(SWITCH_S)
-        self._clock: Clock = SystemClock()
-        self._store = open_store(settings.store, create=True, clock=self._clock)
+        self._store = open_store(settings.store, create=True, clock=SystemClock())
+        self._clock: Clock = self._store.clock
         self._store_hangs = False
         stack.callback(self._close_store)
-        lock = process.StoreLock(Path(f"{self._store.path.resolve()}.lock"))
-        stack.callback(lock.release)
+        if self._store.path is not None:
+            lock = process.StoreLock(Path(f"{self._store.path.resolve()}.lock"))
+            stack.callback(lock.release)
         own = process.own_identity()
         self.node_id = f"{settings.node_name}-{secrets.token_hex(4)}"
         self._metrics = Metrics(version=__version__, queues=settings.queues)
@@ -112,16 +115,17 @@ class Node:
         own_scratch = self._scratch.of(self.node_id)
         pool = ProcessPool(app, self.node_id, settings, self._clock, self._ear, own_scratch)
         stack.callback(pool.close)
-        self._scribe = StoreScribe(
-            self._store, self.node_id, self._clock, self._metrics, self._ear.wake
-        )
+        self._scribe = self._make_scribe(settings, stack)
         floor = Floor(self.node_id, settings, self._clock, pool, self._scribe, self._metrics)
+        self._floor = floor
+        if self._store.is_shared:
+            floor.lease = _plan(settings)
+        floor.listener = self._listen_to_bell(settings, stack)
         reloader = _Reloader(reload, floor)
         self._arbiter = reloader.arbiter = Arbiter(floor, own, app, reloader)
-        self._floor = floor
-        self._listen_to_bell(settings.store, stack)
         self._endpoint = Endpoint(settings.metrics_listen, self._metrics, self._health)
         stack.callback(self._endpoint.close)
+        floor.renewed_at = self._clock.boot()  # the lease counts from `started_at`
         self._record = NodeRecord(
             node_id=self.node_id,
             node_name=settings.node_name,
@@ -142,7 +146,7 @@ class Node:
         emit(
             "node.started",
             node_id=self.node_id, node_name=settings.node_name, pid=os.getpid(),
-            store=settings.store, workers=settings.workers,
+            store=self._store.name, workers=settings.workers,
         )  # fmt: skip
         self._turn_until_done()
         written = self._finish()
@@ -172,19 +176,34 @@ class Node:
     def _is_loaded(self) -> bool:
         return any(len(slot.attempts) > 1 for slot in self._floor.slots.values())
 
-    def _listen_to_bell(self, store: str, stack: ExitStack) -> None:
+    def _make_scribe(self, settings: Settings, stack: ExitStack) -> StoreScribe:
+        store, bell, retry_s = self._store, None, LONGEST_RETRY_S
+        if store.is_shared:
+            bell = stack.enter_context(open_bell(settings.queue, settings.store, store.identity))
+            retry_s = min(retry_s, _plan(settings).renew_every_s)
+        return StoreScribe(
+            store, self.node_id, self._clock, self._metrics, self._ear.wake, bell, retry_s
+        )
+
+    def _listen_to_bell(self, settings: Settings, stack: ExitStack) -> Listener | None:
+        identity = self._store.identity
         try:
-            bell = stack.enter_context(Listener(store))
+            bell = stack.enter_context(open_listener(settings.queue, settings.store, identity))
         except QueueUnavailable as exc:
             emit("bell.refused", error=str(exc))  # the poll finds the work, a little later
-            return
+            return None
         self._ear.listen(bell.fileno(), lambda: self._arbiter.ring(bell.heard()))
+        return bell
 
     def _health(self) -> Health:
         return self._arbiter.health
 
     def _take_over(self, store: Store) -> None:
-        """End what former nodes left on this host, and register; the lock says they are dead."""
+        """End what dead nodes left on this host, and register.
+
+        Of a file the lock says that all former nodes are dead; of a store that is shared others
+        than those seen dead here are left to their leases.
+        """
         ledger = Ledger(store, self._clock)
         with ledger.looking() as look:
             former, running = look.unended_nodes(), look.orphans(self.node_id)
@@ -195,12 +214,18 @@ class Node:
         if killed:
             emit("orphan.killed", pid=killed, task_id="of former nodes")
         self._scratch.remove(dead)
-        now = self._clock.now()
-        with ledger.transaction() as tx:
+        over = dead
+        if not store.is_shared:
+            over = frozenset(node.node_id for node in former if _is_over(node, dead, own))
+        ledger.run(lambda tx: self._register(tx, over))
+
+    def _register(self, tx: Transaction, over: frozenset[str]) -> None:
+        now, plan = self._clock.now(), self._floor.lease
+        if plan is None:
             tx.mind_clock(now)
-            for node_id in [node.node_id for node in former if _is_over(node, dead, own)]:
-                tx.end_node(node_id, now, f"found dead by {self.node_id}")
-            tx.register_node(self._record)
+        for node_id in sorted(over):
+            tx.end_node(node_id, now, f"found dead by {self.node_id}")
+        tx.register_node(self._record, None if plan is None else plan.lease_s)
 
     def _finish(self) -> bool:
         notify("STOPPING=1")
@@ -211,8 +236,10 @@ class Node:
             written = written and self._rescue_again(Path(self._floor.rescued))
         elif written and not self._floor.store_away:
             why = self._floor.stopping.why if self._floor.stopping else self._floor.fatal
-            with Ledger(self._store, self._clock).transaction() as tx:
-                tx.end_node(self.node_id, self._clock.now(), why or "ended")
+            now = self._clock.now()
+            Ledger(self._store, self._clock).run(
+                lambda tx: tx.end_node(self.node_id, now, why or "ended")
+            )
         return written
 
     def _close_store(self) -> None:
@@ -240,6 +267,10 @@ class Node:
         if floor.booted_generation == 0:
             raise BootFailed(floor.fatal, remedy=floor.remedy)
         raise SupervisorError(floor.fatal, remedy=floor.remedy)
+
+
+def _plan(settings: Settings) -> lease.LeasePlan:
+    return lease.plan(settings.lease, settings.cancel_grace, settings.autopsy_budget)
 
 
 def _is_over(node: NodeRecord, dead: frozenset[str], own: ProcessIdentity) -> bool:

@@ -110,10 +110,9 @@ class Client:
         """
         prepared = [self._prepared(spec) for spec in specs]
         ledger = self._ledger(create=True)
-        now = self._clock.now()
+        now = ledger.clock.now()
         if connection is None:
-            with ledger.transaction() as transaction:
-                answers = transaction.submit(prepared, now)
+            answers = ledger.run(lambda tx: tx.submit(prepared, now))
             self._ring(answers)
         else:
             answers = ledger.joined(connection).submit(prepared, now)
@@ -209,23 +208,23 @@ class Client:
 
     def cancel(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
         """Ask tasks to stop; each id is answered on its own, in the order given."""
-        ids, now = as_ids(task_ids), self._clock.now()
-        with self._ledger(create=False).transaction() as transaction:
-            answers = transaction.cancel(ids, by=by, reason=reason, now=now)
+        ids, ledger = as_ids(task_ids), self._ledger(create=False)
+        now = ledger.clock.now()
+        answers = ledger.run(lambda tx: tx.cancel(ids, by=by, reason=reason, now=now))
         return self._told(answers, "cancel")
 
     def fail(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
         """End stuck tasks as FAILED; each id is answered on its own."""
-        ids, now = as_ids(task_ids), self._clock.now()
-        with self._ledger(create=False).transaction() as transaction:
-            answers = transaction.fail(ids, by=by, reason=reason, now=now)
+        ids, ledger = as_ids(task_ids), self._ledger(create=False)
+        now = ledger.clock.now()
+        answers = ledger.run(lambda tx: tx.fail(ids, by=by, reason=reason, now=now))
         return self._told(answers, "cancel")
 
     def rerun(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
         """Put FAILED and TIMEOUT tasks back to PENDING; each id is answered on its own."""
-        ids, now = as_ids(task_ids), self._clock.now()
-        with self._ledger(create=False).transaction() as transaction:
-            answers = transaction.rerun(ids, by=by, reason=reason, now=now)
+        ids, ledger = as_ids(task_ids), self._ledger(create=False)
+        now = ledger.clock.now()
+        answers = ledger.run(lambda tx: tx.rerun(ids, by=by, reason=reason, now=now))
         return self._told(answers, "due")
 
     def _told(self, answers: list[Acted], kind: Kind) -> list[Acted]:
@@ -235,29 +234,28 @@ class Client:
 
     def pause(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> bool:
         """Let no more tasks of a queue (or one priority) start; False if it was paused already."""
-        now = self._clock.now()
-        with self._ledger(create=False).transaction() as transaction:
-            changed = transaction.pause(queue, priority, by=by, reason=reason, now=now)
+        ledger = self._ledger(create=False)
+        now = ledger.clock.now()
+        changed = ledger.run(lambda tx: tx.pause(queue, priority, by=by, reason=reason, now=now))
         self._doorbell().ring("due")
         return changed
 
     def resume(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> bool:
         """Let tasks of a paused queue start again; False if it was not paused."""
-        now = self._clock.now()
-        with self._ledger(create=False).transaction() as transaction:
-            changed = transaction.resume(queue, priority, by=by, reason=reason, now=now)
+        ledger = self._ledger(create=False)
+        now = ledger.clock.now()
+        changed = ledger.run(lambda tx: tx.resume(queue, priority, by=by, reason=reason, now=now))
         self._doorbell().ring("due")
         return changed
 
     def record_autopsy(self, record: AutopsyRecord) -> None:
         """Write down a bundle that was taken by hand."""
-        with self._ledger(create=False).transaction() as transaction:
-            transaction.record_autopsy(record)
+        self._ledger(create=False).run(lambda tx: tx.record_autopsy(record))
 
     # --- opening ------------------------------------------------------------------------------
 
     def _ledger(self, *, create: bool) -> Ledger:
-        return Ledger(self._opened(create=create), self._clock)
+        return Ledger(self._opened(create=create))
 
     def _opened(self, *, create: bool) -> Store:
         with self._opening:

@@ -365,11 +365,16 @@ def test_ages_are_by_the_clock_of_the_store(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clock of this host is an hour ahead: a task is due when the store says so."""
-    office.ok("submit", "export")
     right = SystemClock.now
     monkeypatch.setattr(SystemClock, "now", lambda self: right(self) + timedelta(seconds=3610))
+    office.ok("submit", "export")
     row = office.run("list").stdout.splitlines()[1].split()
     assert row[7] in {"s", "ms"}
+    assert [view["in_queue"] for view in office.ok("queues")["queues"]] == [1]
+    [(age_s,)] = office.database.query(
+        "SELECT abs(extract(epoch FROM now() - created_at)) FROM tasks"
+    )
+    assert age_s < 60
     _, found = office.found()
     assert told(found, "clock") == [
         ("warn", "the clock of this host is 1 h 00 m ahead of the database's")

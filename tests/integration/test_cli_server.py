@@ -20,7 +20,7 @@ from supervisor.cli.group import build
 from supervisor.clock import SystemClock
 from supervisor.model.record import NodeRecord, Owner, ProcessIdentity
 from supervisor.node.process import own_identity
-from supervisor.store import Ledger, WorkerRecord, open_store
+from supervisor.store import AutopsyRecord, Ledger, WorkerRecord, open_store
 
 PASSWORD = "correct-horse"
 SECRET_PREFIX = f"postgresql://boss:{PASSWORD}@"
@@ -346,6 +346,27 @@ def test_a_task_of_another_host_is_looked_at_there(office: Office) -> None:
     assert office.run("logs", task_id).stderr.splitlines()[1] == (
         f"note: Run it there: `supervisor logs {task_id}`."
     )
+
+
+def test_a_bundle_of_another_host_is_looked_for_there(office: Office) -> None:
+    far = replace(own_identity(), boot_id="another")
+    task_id = office.claim(office.register(far, "far"), far)
+    with closing(open_store(office.url, create=False)) as store:
+        record = AutopsyRecord(
+            autopsy_id="autopsy-1", task_id=task_id, attempt=1, node_id="far-1", pid=1,
+            path="/var/lib/far/autopsy-1.zip", status="complete", verdict="stalled",
+            diagnosis="blocked.sleep", diagnosis_json="[]", created_at=store.clock.now(),
+            bytes=9, ms=3,
+        )  # fmt: skip
+        with Ledger(store, store.clock).transaction() as tx:
+            tx.record_autopsy(record)
+    result = office.run("autopsy", "show", task_id)
+    away = "the bundle /var/lib/far/autopsy-1.zip is not there"
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        f"error: {away}; its diagnosis was blocked.sleep",
+        "remedy: Look on host far; old bundles are removed after autopsy_keep_days.",
+    ]
 
 
 def test_a_node_whose_lease_is_over_has_said_its_last_word(office: Office) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: A clock that is off by more is worth a line: logs and file times of the hosts do not agree.
 SKEW_S = 1.0
 #: Older ones are not mended any more by those who make them.
-OLDEST_MAJOR = 14
+OLDEST_MAJOR = 15
 #: Sessions of a node and a few of the people who look.
 CONNECTIONS = 10
 ENCODING = "UTF8"

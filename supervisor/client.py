@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from supervisor.clock import Clock, SystemClock
@@ -19,7 +20,7 @@ from supervisor.errors import NoResult, StoreUnavailable, UnknownTask, WaitTimeo
 from supervisor.model.record import Acted, Submitted
 from supervisor.model.spec import PARAMS_WARN_BYTES, TaskSpec
 from supervisor.model.states import ENDED, State
-from supervisor.queue.doorbell import Bell, Kind
+from supervisor.queue import Bell, Kind, open_bell
 from supervisor.settings import Settings
 from supervisor.store import (
     AutopsyRecord,
@@ -29,6 +30,7 @@ from supervisor.store import (
     Store,
     TaskView,
     is_present,
+    new_task_id,
     open_store,
 )
 
@@ -112,7 +114,7 @@ class Client:
         ledger = self._ledger(create=True)
         now = ledger.clock.now()
         if connection is None:
-            answers = ledger.run(lambda tx: tx.submit(prepared, now))
+            answers = _submit(ledger, prepared, now)
             self._ring(answers)
         else:
             answers = ledger.joined(connection).submit(prepared, now)
@@ -131,8 +133,10 @@ class Client:
         return replace(spec, dedup_ttl=self.settings.dedup_ttl)
 
     def _ring(self, answers: Sequence[Submitted]) -> None:
-        if any(answer.created for answer in answers):
-            self._doorbell().ring("due")
+        now = self._opened(create=False).clock.now().timestamp()
+        dues = [answer.due for answer in answers if answer.due and answer.due.at <= now]
+        if dues:
+            self._doorbell().ring("due", dues)
 
     def _ring_after_commit(self, connection: Any, answers: Sequence[Submitted]) -> None:
         from sqlalchemy import event
@@ -269,8 +273,24 @@ class Client:
     def _doorbell(self) -> Bell:
         with self._opening:
             if self._bell is None:
-                self._bell = Bell(self.settings.store)
+                identity = "" if self._store is None else self._store.identity
+                self._bell = open_bell(self.settings.queue, self.settings.store, identity)
             return self._bell
+
+
+def _submit(ledger: Ledger, specs: Sequence[TaskSpec], now: datetime) -> list[Submitted]:
+    """Write these tasks; if the link is lost at the commit, find out whether they were written."""
+    if not ledger.store.is_shared:
+        return ledger.run(lambda tx: tx.submit(specs, now))
+    ours = [spec if spec.task_id else replace(spec, task_id=new_task_id()) for spec in specs]
+    new = {named.task_id for named, spec in zip(ours, specs, strict=True) if named is not spec}
+    try:
+        return ledger.run(lambda tx: tx.submit(ours, now, new=new))
+    except StoreUnavailable as error:
+        if not error.facts.get("unknown"):
+            raise
+    answers = ledger.run(lambda tx: tx.submit(ours, now))
+    return [replace(one, created=one.created or one.task_id in new) for one in answers]
 
 
 def _leave(lost: Store) -> None:

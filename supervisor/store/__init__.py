@@ -4,7 +4,7 @@
 """
 
 from supervisor.store.engine import Store, is_present, open_store
-from supervisor.store.ledger import Ledger, Look, Transaction
+from supervisor.store.ledger import Ledger, Look, Transaction, new_task_id
 from supervisor.store.reader import Reader
 from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
 from supervisor.store.sqlite import store_path
@@ -25,6 +25,7 @@ __all__ = [
     "Transaction",
     "WorkerRecord",
     "is_present",
+    "new_task_id",
     "open_store",
     "store_path",
 ]

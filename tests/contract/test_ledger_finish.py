@@ -272,3 +272,11 @@ def test_a_child_that_is_refused_does_not_undo_the_ending(scene: Scene) -> None:
     notes = [step for step in scene.trail(claim.task_id) if step[3] == "child_refused"]
     assert len(notes) == 2
     assert "exists with other content" in str(notes[1][4])
+
+
+def test_an_ending_written_again_after_its_answer_was_lost_is_no_late_result(scene: Scene) -> None:
+    claim = scene.running()
+    assert scene.finish(claim, ended.returned("1")) is not None
+    before = scene.trail(claim.task_id)
+    assert scene.finish(claim, ended.returned("1")) is None
+    assert scene.trail(claim.task_id) == before

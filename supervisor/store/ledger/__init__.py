@@ -5,6 +5,7 @@ an attempt ends once; whoever lost a race gets an ordinary answer; this package 
 A node groups many verbs in one `transaction()`; clients use one for each act.
 """
 
+from supervisor.store.ledger.submit import new_task_id
 from supervisor.store.ledger.transaction import Ledger, Look, Transaction
 
-__all__ = ["Ledger", "Look", "Transaction"]
+__all__ = ["Ledger", "Look", "Transaction", "new_task_id"]

@@ -7,7 +7,7 @@ is refused as a whole before anything is written. Called through `Transaction.su
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -31,12 +31,18 @@ def new_task_id() -> str:
     return f"task_{uuid_utils.uuid7().hex}"
 
 
-def submit(session: Session, specs: Sequence[TaskSpec], now: datetime) -> list[Submitted]:
+def submit(
+    session: Session,
+    specs: Sequence[TaskSpec],
+    now: datetime,
+    new: Collection[str | None] = (),
+) -> list[Submitted]:
     """Write these tasks and answer for each in order.
 
-    Raises: Refused when a task_id exists with other content; nothing of the batch is written.
+    Ids in `new` were just made by the caller and need not be looked for. Raises: Refused when a
+    task_id exists with other content; nothing of the batch is written.
     """
-    known = _Known(session, specs, now)
+    known = _Known(session, specs, now, new)
     answers = [known.answer(spec) for spec in specs]
     if not known.new:
         return answers
@@ -83,11 +89,18 @@ def _queues_of(session: Session, new: Mapping[str, TaskSpec]) -> dict[str, str]:
 class _Known:
     """What is already there for a batch, stored or earlier in the batch itself."""
 
-    def __init__(self, session: Session, specs: Sequence[TaskSpec], now: datetime) -> None:
+    def __init__(
+        self,
+        session: Session,
+        specs: Sequence[TaskSpec],
+        now: datetime,
+        new: Collection[str | None],
+    ) -> None:
         self.new: dict[str, TaskSpec] = {}
         self.expired: list[str] = []
         self._holders: dict[str, str] = {}
-        wanted = [spec.task_id for spec in specs if spec.task_id is not None]
+        ids_given = {spec.task_id for spec in specs}.difference(new)
+        wanted = [task_id for task_id in ids_given if task_id is not None]
         keys = [spec.dedup_key for spec in specs if spec.dedup_key is not None]
         lock_keys(session, [*keys, *wanted])
         self._stored = {row[0]: row for row in session.rows_of(_select_same, wanted)}

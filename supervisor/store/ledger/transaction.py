@@ -77,12 +77,15 @@ class Transaction(Look):
 
     __slots__ = ()
 
-    def submit(self, specs: Sequence[TaskSpec], now: datetime) -> list[Submitted]:
+    def submit(
+        self, specs: Sequence[TaskSpec], now: datetime, new: Collection[str | None] = ()
+    ) -> list[Submitted]:
         """Write tasks and answer for each in order; a held dedup key answers its task.
 
-        Raises: Refused when a task_id exists with other content; nothing of the batch is written.
+        Ids in `new` were just made by the caller and need not be looked for. Raises: Refused when
+        a task_id exists with other content; nothing of the batch is written.
         """
-        return submit.submit(self._session, specs, now)
+        return submit.submit(self._session, specs, now, new)
 
     def claim(
         self,

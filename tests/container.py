@@ -75,9 +75,11 @@ class Container:
         return self
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run another command with the rights and files of the service, as `compose exec` does."""
+        """Run another command in the container, as `docker compose exec` does."""
+        enter = [f"--target={self.first_pid}", "--mount", "--pid", "--ipc", "--uts"]
+        where = f"--chdir={self._workdir}"
         return subprocess.run(
-            [*self._confined(), *map(self._moved, command)],
+            ["nsenter", *enter, "env", where, *self._rights(), *map(self._moved, command)],
             env=self.environment, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
@@ -138,6 +140,10 @@ class Container:
         home = {"PATH": PROGRAMS, "PGDATA": "/var/lib/postgresql/data", "PGHOST": "/run/postgresql"}
         return home | own | ({"PGPORT": self.moved["5432"]} if "5432" in self.moved else {})
 
+    @property
+    def _workdir(self) -> str:
+        return self.made.workdir if self.made else "/"
+
     def _confined(self, *options: str) -> list[str]:
         read_only = ["--remount-ro", "/"] if self.service["read_only"] else []
         return [
@@ -148,7 +154,7 @@ class Container:
             *self._tmpfs(),
             *self._volumes(),
             *read_only,
-            *("--chdir", self.made.workdir if self.made else "/"),
+            *("--chdir", self._workdir),
             *self._rights(),
         ]
 

@@ -241,15 +241,19 @@ def start_pgbouncer(postgresql: PostgreSQL, **settings: object) -> PgBouncer:
 
 
 @contextlib.contextmanager
-def proxy(port: int) -> Iterator[int]:
-    """Pass connections on to a port, as a pooler or a tunnel does: the server sees other ends."""
+def proxy(port: int, swallow: threading.Event | None = None) -> Iterator[int]:
+    """Pass connections on to a port, as a pooler or a tunnel does: the server sees other ends.
+
+    While `swallow` is set, what is sent is taken and goes nowhere, as on a line that is half open.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listening:
         lines: list[socket.socket] = []
 
         def pump(source: socket.socket, target: socket.socket) -> None:
             with contextlib.suppress(OSError):
                 while data := source.recv(65536):
-                    target.sendall(data)
+                    if swallow is None or not swallow.is_set():
+                        target.sendall(data)
             with contextlib.suppress(OSError):
                 target.shutdown(socket.SHUT_RDWR)
 
@@ -263,10 +267,12 @@ def proxy(port: int) -> Iterator[int]:
                         threading.Thread(target=pump, args=pair, daemon=True).start()
 
         threading.Thread(target=serve, daemon=True).start()
-        yield listening.getsockname()[1]
-        listening.shutdown(socket.SHUT_RDWR)
-    for line in lines:
-        line.close()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            for line in lines:
+                line.close()
 
 
 def _initialize(

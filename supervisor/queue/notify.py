@@ -8,8 +8,9 @@ does of a line on which our own ring does not come back.
 from __future__ import annotations
 
 import secrets
+import select
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,8 +23,10 @@ from supervisor.queue.ringer import Ringer
 from supervisor.settings.address import without_password
 
 if TYPE_CHECKING:
-    from psycopg import Connection
+    from psycopg.pq.abc import PGresult
 
+#: How long an answer may take.
+ANSWER_S = 1.0
 #: Our own ring is sent this often (each is a commit on the server), and must be back in time.
 BEAT_S, BEAT_BACK_S = 2.0, 1.0
 #: An own ring that is overdue is noticed this soon.
@@ -51,18 +54,90 @@ POOLED = (
 )
 
 
-def connect(store_url: str) -> Connection:
-    """Connect to the store's server in a way that notices a dead peer."""
-    import psycopg
+class Session:
+    """A connection that never waits longer for an answer than ANSWER_S: psycopg has no such limit.
 
-    _, _, rest = store_url.partition("://")
-    return psycopg.connect(
-        f"postgresql://{rest}",
-        autocommit=True,
-        prepare_threshold=None,
-        application_name="supervisor bell",
-        **_LIVELY,
-    )
+    A peer that acknowledges what is sent and answers nothing is no dead peer to the kernel.
+    """
+
+    def __init__(self, store_url: str, clock: Clock) -> None:
+        """Connect. Raises what psycopg raises."""
+        import psycopg
+
+        _, _, rest = store_url.partition("://")
+        self._connection = psycopg.connect(
+            f"postgresql://{rest}",
+            autocommit=True,
+            application_name="supervisor bell",
+            **_LIVELY,
+        )
+        self._line = self._connection.pgconn
+        self._clock = clock
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the connection."""
+        return self._line.socket
+
+    @property
+    def is_lent(self) -> bool:
+        """Say whether a pooler is between: the session is not the one that we logged in to."""
+        return self.run("SELECT pg_backend_pid()") != str(self._line.backend_pid)
+
+    def run(self, statement: str, *params: str) -> str:
+        """Run a statement, return its first value. Raises: QueueUnavailable, or psycopg's."""
+        from psycopg.pq import ExecStatus
+
+        self._line.send_query_params(statement.encode(), [one.encode() for one in params])
+        deadline = self._clock.mono() + ANSWER_S
+        value = ""
+        while (result := self._result(deadline)) is not None:
+            if result.status not in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
+                raise QueueUnavailable(result.get_error_message())
+            if result.ntuples:
+                value = (result.get_value(0, 0) or b"").decode()
+        return value
+
+    def listen(self, channel: str) -> None:
+        """Have the notifications of a channel sent to us."""
+        from psycopg.pq import Escaping
+
+        self.run(f"LISTEN {Escaping(self._line).escape_identifier(channel.encode()).decode()}")
+
+    def notify(self, channel: str, payload: str) -> None:
+        """Notify all who listen."""
+        self.run("SELECT pg_notify($1, $2)", channel, payload)
+
+    def notifications(self) -> Iterator[tuple[str, str]]:
+        """Yield (channel, payload) of what has come in; never waits."""
+        self._line.consume_input()
+        while (told := self._line.notifies()) is not None:
+            yield told.relname.decode(), told.extra.decode()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()
+
+    def _result(self, deadline: float) -> PGresult | None:
+        """Return the next result of a statement, None after the last."""
+        while self._line.flush():
+            self._wait(select.POLLIN | select.POLLOUT, deadline)
+            self._line.consume_input()
+        while self._line.is_busy():
+            self._wait(select.POLLIN, deadline)
+            self._line.consume_input()
+        return self._line.get_result()
+
+    def _wait(self, events: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(self._line.socket, events)
+        if not poll.poll(max(0.0, deadline - self._clock.mono()) * 1000):
+            raise QueueUnavailable(f"no answer within {ANSWER_S:g} s")
 
 
 def channel_of(identity: str) -> str:
@@ -75,16 +150,16 @@ class NotifyLine:
 
     def __init__(self, store_url: str, identity: str) -> None:
         self._channel = channel_of(identity)
-        self._connection = connect(store_url)
+        self._session = Session(store_url, SystemClock())
 
     def send(self, kinds: frozenset[Kind], dues: Sequence[Due]) -> None:
         """Ring for these kinds, and that something is due where there are ids."""
         for kind in sorted(kinds | {"due"} if dues else kinds):
-            self._connection.execute("SELECT pg_notify(%s, %s)", (self._channel, kind))
+            self._session.notify(self._channel, kind)
 
     def close(self) -> None:
         """Hang up."""
-        self._connection.close()
+        self._session.close()
 
 
 def notify_bell(store_url: str, identity: str) -> Ringer:
@@ -162,26 +237,24 @@ class NotifyListener:
                 self._closing.wait(pause_s)
 
     def _session(self) -> str:
-        """Listen until the end; return why it makes no sense. Raises what psycopg raises."""
-        from psycopg import sql
-
-        with connect(self._url) as connection:
-            if _is_lent(connection):
+        """Listen until the end; return why it makes no sense. Raises as a Session does."""
+        with Session(self._url, self._clock) as session:
+            if session.is_lent:
                 return POOLED
             for channel in (self._channel, self._own):
-                connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+                session.listen(channel)
             beat_at = self._clock.mono()
             while not self._closing.is_set():
                 if (now := self._clock.mono()) >= beat_at:
                     self._inbox.expect_proof(BEAT_BACK_S)
-                    connection.execute("SELECT pg_notify(%s, 'beat')", (self._own,))
+                    session.notify(self._own, "beat")
                     beat_at = now + BEAT_S
-                for told in connection.notifies(timeout=0):
-                    self._hear(told.channel, told.payload)
+                for channel, kind in session.notifications():
+                    self._hear(channel, kind)
                 if self._inbox.overdue:
                     raise QueueUnavailable(SILENT)
-                wait_s = min(LOOK_S, max(0.0, beat_at - self._clock.mono()))
-                self._nudge.wait(connection.fileno(), wait_s)
+                wait_s = min(LOOK_S, beat_at - self._clock.mono())
+                self._nudge.wait(session.fileno(), wait_s)
         return ""
 
     def _hear(self, channel: str, kind: str) -> None:
@@ -189,9 +262,3 @@ class NotifyListener:
             self._inbox.proved()
         else:
             self._inbox.put(kind)
-
-
-def _is_lent(connection: Connection) -> bool:
-    """Say whether a pooler is between: the session is not the one we logged in to."""
-    row = connection.execute("SELECT pg_backend_pid()").fetchone()
-    return row is None or row[0] != connection.info.backend_pid

@@ -35,6 +35,8 @@ RETRY_FIRST_S, RETRY_MOST_S = 0.05, 0.5
 #: A session that held this long was a good one: the next pause is the first again.
 GOOD_S = 1.0
 STOP_S = 1.2
+#: Errors of a server that takes nothing more in and still passes on what is published.
+FULL = frozenset({"OOM", "MISCONF"})
 #: So many ids go in one command: Redis serves nobody else meanwhile.
 IDS_AT_ONCE = 1000
 
@@ -95,11 +97,11 @@ class RedisLine:
             commands.append(("SADD", self._keys.levels, *members))
         answers = self._link.try_all(*commands)
         failed = [answer for answer in answers if isinstance(answer, QueueUnavailable)]
-        if failed:
-            if any(one.facts["code"] == "OOM" for one in failed):
-                self._link.ask(("PUBLISH", self._keys.control, "due"))  # takes no memory
+        if any(one.facts["code"] in FULL for one in failed):
+            self._link.ask(("PUBLISH", self._keys.control, "due"))  # takes no room
+        elif failed:
             raise failed[0]
-        if dues and answers[-1]:
+        elif dues and answers[-1]:
             self._link.ask(("PUBLISH", self._keys.control, f"level {' '.join(members)}"))
 
     def close(self) -> None:
@@ -270,7 +272,16 @@ class RedisListener:
     def _beat(self, asking: Link) -> None:
         """Send our own ring, and write: a full or read-only server passes rings on all the same."""
         self._inbox.expect_proof(BEAT_BACK_S)
-        asking.ask(("SET", self._own, 1, "EX", BEAT_KEY_S), ("PUBLISH", self._own, "beat"))
+        write: Command = ("SET", self._own, 1, "EX", BEAT_KEY_S)
+        written, passed_on = asking.try_all(write, ("PUBLISH", self._own, "beat"))
+        if isinstance(passed_on, QueueUnavailable):
+            raise passed_on
+        if not isinstance(written, QueueUnavailable):
+            self._inbox.found("room")
+        elif written.facts["code"] in FULL:
+            self._inbox.lost("room", written.message)
+        else:
+            raise written
 
     def _hear(self, channel: str, said: str) -> None:
         kind, _, members = said.partition(" ")

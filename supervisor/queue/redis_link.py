@@ -135,12 +135,13 @@ def _connection(url: str, wait_s: float) -> Any:
     options: dict[str, Any] = {**parse_url(url)}  # type: ignore[no-untyped-call]
     for name in _POOL_ONLY:
         options.pop(name, None)
+    if "path" not in options:  # not a socket file
+        options["socket_keepalive"] = True
     return options.pop("connection_class", Connection)(
         **{
             **options,
             "socket_timeout": wait_s,
             "socket_connect_timeout": ANSWER_S,
-            "socket_keepalive": True,
             "client_name": "supervisor",
             "driver_info": None,
             "protocol": 2,

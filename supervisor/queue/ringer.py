@@ -22,8 +22,8 @@ from supervisor.telemetry.events import emit
 
 #: How long the end of a program, or of a bell, waits for the last rings.
 LAST_RINGS_S = 0.5
-#: The pause after a failure doubles up to the most; it is what a submit may be heard late by.
-PAUSE_FIRST_S, PAUSE_MOST_S = 0.1, 5.0
+#: The pause after a failure doubles up to the most; a server that is back is rung that soon.
+PAUSE_FIRST_S, PAUSE_MOST_S = 0.1, 1.0
 #: More ids than this are not worth keeping: the nodes are told to look at the table instead.
 MOST_IDS = 20_000
 

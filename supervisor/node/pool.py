@@ -62,6 +62,7 @@ class ProcessPool:
         self._events: deque[port.PoolEvent] = deque()
         self._workers: dict[str, _Worker] = {}
         self._tools = process.Tools()
+        self._watchdog: process.Watchdog | None = None
         self._buffer = bytearray(wire.READ_BYTES)
         self._nursery = Nursery(
             app, node_id, settings, clock, ear, self._tools, parent=self, tell=self._events.append
@@ -76,6 +77,12 @@ class ProcessPool:
             memory_snapshot_bytes=settings.memory_snapshot_bytes,
         )
         self._host = probe.HostWatch(clock)
+
+    def vouch(self, until_boot: float) -> None:
+        """Let workers run until then (CLOCK_BOOTTIME) even if we stand still, and no longer."""
+        if self._watchdog is None:
+            self._watchdog = process.Watchdog(self._node_id)
+        self._watchdog.vouch(until_boot, self._nursery.pids())
 
     def boot(self, generation: int) -> None:
         self._nursery.boot(generation)
@@ -283,7 +290,7 @@ class ProcessPool:
             return 0  # one of the unknown children may be a newborn of ours: the next round
         known = {worker.pid for worker in self._workers.values() if worker.pidfd >= 0}
         known |= self._nursery.pids() | self._captures.pids()
-        known |= tools
+        known |= tools | (self._watchdog.pids() if self._watchdog else set())
         strangers = [pid for pid in tree.children(os.getpid()) if pid not in known]
         for pid in strangers:
             tree.kill_descendants(pid)
@@ -297,4 +304,6 @@ class ProcessPool:
             self.forget(worker_id)
         self._nursery.close()
         self._captures.close()
+        if self._watchdog is not None:
+            self._watchdog.close()
         self._tools.wait(2)

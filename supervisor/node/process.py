@@ -21,11 +21,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from autopsy.memfd import create_sealed
 from supervisor.errors import BootFailed, Refused
 from supervisor.model.crash import ExitStatus
 from supervisor.model.record import ProcessIdentity
 from supervisor.telemetry.events import emit
-from supervisor.worker import tree, wire
+from supervisor.worker import tree, watchdog, wire
 from supervisor.worker.presence import own_place
 from supervisor.worker.zygote import DESCRIPTOR_LIMIT, PR_SET_CHILD_SUBREAPER, prctl
 
@@ -248,6 +249,47 @@ class Tools:
         for program in self._running:
             with suppress(subprocess.TimeoutExpired):
                 program.wait(each_s)
+
+
+class Watchdog:
+    """The program that ends this node's workers if we stand still: see `worker.watchdog`."""
+
+    def __init__(self, node_id: str) -> None:
+        self._mark = f"{NODE_MARKER}={node_id}"
+        self._fd = create_sealed(watchdog.NAME, watchdog.SIZE)
+        self._watch = watchdog.Watch(self._fd)
+        self._program: subprocess.Popen[bytes] | None = None
+
+    def vouch(self, until_boot: float, spare: set[int]) -> None:
+        """Let the workers run until then, whatever becomes of us; start it if it does not run."""
+        self._watch.vouch(until_boot, spare)
+        if self._program is None or self._program.poll() is not None:
+            self.close()
+            self._program = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        words = (f"--memory={self._fd}", f"--mark={self._mark}")
+        try:
+            return subprocess.Popen(
+                [sys.executable, "-m", "supervisor.worker.watchdog", *words],
+                stdin=subprocess.PIPE,
+                pass_fds=[self._fd],
+                start_new_session=True,
+            )
+        except OSError as exc:
+            emit("loop.failed", step="starting the watchdog", error=repr(exc))
+            return None
+
+    def pids(self) -> set[int]:
+        """Return its pid while it runs."""
+        return {self._program.pid} if self._program is not None else set()
+
+    def close(self) -> None:
+        """Close the line, at which it leaves, and collect it."""
+        if self._program is not None:
+            with self._program:  # closes the line, then waits
+                pass
+            self._program = None
 
 
 def remove_empty(path: Path) -> bool:

@@ -119,7 +119,7 @@ class Node:
         floor = Floor(self.node_id, settings, self._clock, pool, self._scribe, self._metrics)
         self._floor = floor
         if self._store.is_shared:
-            floor.lease = _plan(settings)
+            floor.lease, floor.vouch = _plan(settings), pool.vouch
         floor.listener = self._listen_to_bell(settings, stack)
         reloader = _Reloader(reload, floor)
         self._arbiter = reloader.arbiter = Arbiter(floor, own, app, reloader)
@@ -218,6 +218,8 @@ class Node:
         if not store.is_shared:
             over = frozenset(node.node_id for node in former if _is_over(node, dead, own))
         ledger.run(lambda tx: self._register(tx, over))
+        if (plan := self._floor.lease) is not None:
+            self._floor.vouch(self._floor.renewed_at + plan.kill_after_s)
 
     def _register(self, tx: Transaction, over: frozenset[str]) -> None:
         now, plan = self._clock.now(), self._floor.lease

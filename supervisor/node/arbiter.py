@@ -80,8 +80,10 @@ class Arbiter:
 
     def ring(self, heard: Heard) -> None:
         """The bell was rung: for due work, perhaps by its ids, or for a stop wish."""
-        if "due" in heard.kinds or heard.tips:
+        if heard.tips:
             self._dispatching.ring(heard.tips)
+        if "due" in heard.kinds:
+            self._dispatching.ring()  # also for what no id was heard of
         if "cancel" in heard.kinds:
             self._mending.hurry_marks()
 

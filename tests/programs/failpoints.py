@@ -133,7 +133,7 @@ _NODE = "supervisor.node"
 
 def _points() -> Iterator[tuple[str, Point]]:
     yield from _written("submit", f"{_TX}.submit", victim=Victim.SUBMITTER)
-    bell = "supervisor.queue.doorbell:Bell.ring"
+    bell = "supervisor.queue.socket:SocketBell.ring"
     yield "submit.rung", Point("submit", bell, Moment.AFTER, victim=Victim.SUBMITTER)
     yield from _written("child", f"{_TX}.submit", _of_a_task, row="submit")
     yield from _written("publish", f"{_TX}.publish", fruitful, row="relay")

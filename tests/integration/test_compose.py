@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -280,14 +281,6 @@ def test_the_servers_run_with_their_files(stack: Stack) -> None:
     assert told.stdout.split() == ["save"]  # never
 
 
-def test_both_nodes_listen_to_the_bell(stack: Stack) -> None:
-    def waiting() -> bool:
-        told = stack["redis"].run("redis-cli", "-p", "6379", "client", "list", "type", "normal")
-        return told.stdout.count("cmd=bzmpop") == len(NODES)
-
-    eventually(waiting, 15, "two connections wait for ids")
-
-
 def test_a_password_is_needed_and_the_role_of_the_tasks_is_no_superuser(stack: Stack) -> None:
     url = stack["node-1"].environment["SUPERVISOR_STORE"]
     with psycopg.connect(url) as connection:
@@ -307,6 +300,16 @@ def test_a_task_runs_on_a_node(stack: Stack, app: App) -> None:
     hosts = {handle.result()["host"] for handle in handles}
     assert hosts <= set(NODES)
     assert {node.node_name for node in app.client.reader.nodes()} == {"local-1", "local-2"}
+
+
+def test_both_nodes_listen_to_the_bell(stack: Stack, app: App) -> None:
+    app.submit({"type": "report", "params": {"pages": 1}}).wait(30)  # now its queue is known
+
+    def waiting() -> bool:
+        told = stack["redis"].run("redis-cli", "-p", "6379", "client", "list", "type", "normal")
+        return told.stdout.count("cmd=bzmpop") == len(NODES)
+
+    eventually(waiting, 15, "two connections wait for ids")
 
 
 @pytest.mark.parametrize("name", NODES)
@@ -339,6 +342,15 @@ def test_evidence_is_complete_with_the_rights_of_a_node(stack: Stack, app: App) 
     assert "/app/tasks.py" in document(told)["report"]
     handle.cancel(by="tester", reason="seen")
     assert handle.wait(30).state == State.CANCELED
+
+
+def test_the_commands_of_the_page_work(stack: Stack) -> None:
+    page = (compose.REPOSITORY / "docs" / "deployment.md").read_text("utf-8")
+    lines = re.findall(r"^docker compose exec (\S+) (.+)$", page, re.MULTILINE)
+    assert len(lines) >= 3
+    for service, line in lines:
+        done = stack[service].run(*shlex.split(line))
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
 def test_a_stopped_node_leaves_in_order_and_the_other_goes_on(stack: Stack, app: App) -> None:

@@ -296,4 +296,4 @@ class RedisListener:
         policy, most = asking.eviction()
         if policy.startswith("allkeys") and policy != self._policy_told:
             self._policy_told = policy
-            emit("bell.evicting", policy=policy, maxmemory=most)
+            emit("bell.endangered", policy=policy, maxmemory=most)

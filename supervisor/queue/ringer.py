@@ -158,7 +158,7 @@ class _Messenger:
                 line.send(frozenset(batch.kinds), batch.dues)
             except Exception as exc:
                 line.close()
-                emit("bell.unrung", error=str(exc), pause_s=0.0)
+                emit("ring.dropped", error=str(exc), pause_s=0.0)
             else:
                 return line
         fresh: Line | None = None
@@ -179,4 +179,4 @@ class _Messenger:
             self._failures = min(self._failures + 1, 10)
             self._skip_until, self._why = self._clock.mono() + pause_s, why
             self._batch = _Batch()
-        emit("bell.unrung", error=why, pause_s=round(pause_s, 2))
+        emit("ring.dropped", error=why, pause_s=round(pause_s, 2))

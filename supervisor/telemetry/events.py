@@ -56,11 +56,11 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             ),
             _event(_I, "bell.recovered", "The doorbell answers again.", "away_s"),
             _event(
-                _D, "bell.unrung", "A ring did not go out; the nodes find its row by polling.",
+                _D, "ring.dropped", "A ring did not go out; the nodes find its row by polling.",
                 "error", "pause_s",
             ),
             _event(
-                _W, "bell.evicting",
+                _W, "bell.endangered",
                 "The Redis of the doorbell may evict ids of due tasks: those would start late.",
                 "policy", "maxmemory",
             ),

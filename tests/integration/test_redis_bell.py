@@ -101,7 +101,7 @@ class Pair:
 def events(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was logged about a listener, in order."""
     told = [record.getMessage() for record in caplog.records if record.name == "supervisor"]
-    return [name for name in told if name in ("bell.lost", "bell.recovered", "bell.evicting")]
+    return [name for name in told if name in ("bell.lost", "bell.recovered", "bell.endangered")]
 
 
 @pytest.fixture(autouse=True)
@@ -362,7 +362,7 @@ def test_an_eviction_policy_that_loses_ids_is_warned_of_once(
     command(server, "CLIENT", "KILL", "TYPE", "pubsub")
     pair.passes_on()
     pair.hears()
-    assert events(caplog).count("bell.evicting") == 1
+    assert events(caplog).count("bell.endangered") == 1
 
 
 def test_an_account_with_little_more_than_its_keys(server: servers.Redis, stack: ExitStack) -> None:

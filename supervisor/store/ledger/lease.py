@@ -92,6 +92,9 @@ def _lead() -> Ordered:
             " lease_until = excluded.lease_until,"
             " term = old.term + (old.node_id <> excluded.node_id)::int"
             f" WHERE old.node_id = excluded.node_id OR old.lease_until < {_NOW}"
+            # one that has ended, by its own word or a proof, leads nobody for the rest of its lease
+            " OR EXISTS (SELECT 1 FROM nodes"
+            " WHERE nodes.node_id = old.node_id AND nodes.ended_at IS NOT NULL)"
             " RETURNING term"
         ),
         "the_role",

@@ -168,9 +168,9 @@ def leave_nothing_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     before = set(tree.children(os.getpid()))
     yield
-    nodes = request.getfixturevalue("nursery").nodes if _uses_nodes(request) else []
-    running = [made for made in nodes if made.running]
-    ours = {made.pid for made in running}
+    nursery = request.getfixturevalue("nursery") if _uses_nodes(request) else None
+    running = [made for made in nursery.nodes if made.running] if nursery else []
+    ours = {made.pid for made in running} | (nursery.places.pids if nursery else set())
     new = [p for p in tree.children(os.getpid()) if p not in before | ours and tree.is_alive(p)]
     assert new == [], "the test left a child process"
     for made in running:

@@ -186,6 +186,11 @@ class Places:
                 return Database(self._server(), self._bell())
         raise ValueError(f"no kind of store under test: {kind}")
 
+    @property
+    def pids(self) -> set[int]:
+        """Return the servers that run."""
+        return {one.pid for one in (self._postgresql, self._redis) if one is not None}
+
     def close(self) -> None:
         """Stop the servers."""
         for server in (self._postgresql, self._redis):

@@ -35,6 +35,8 @@ BATCH = 128
 POLL_PAUSES, POLL_MOST_S = 20, 2.0
 #: A server is polled less often than a file, and with a bell that names ids hardly ever.
 SERVER_POLL_S, SCAN_EVERY_S = 0.2, 1.0
+#: A bell that names ids is given this long to name more, before the table is looked through.
+BELL_S = 0.02
 
 
 class Dispatching:
@@ -53,7 +55,8 @@ class Dispatching:
         self._seq = 0
         self._outstanding = False
         self._hungry = True
-        self._polled_at = self._held_at = self._checked_at = float("-inf")
+        self._greed = 0
+        self._polled_at = self._answered_at = self._held_at = self._checked_at = float("-inf")
         self._due_at: datetime | None = None
         self._runs_dry = False
         self._in_play: dict[str, float] = {}
@@ -100,9 +103,11 @@ class Dispatching:
         depth, short = self._look_ahead(types, now)
         ahead = [] if self._runs_dry else self._rooms_ahead(takers, depth, short, now)
         self._serve(types)
-        self._let_in(len(empty) + len(ahead) - len(self._tips))
         if not (empty or ahead) or not (scan or self._tips):
+            room = len(empty) + len(ahead)
+            self._let_in(max(room, self._greed) - len(self._tips) if room else 0)
             return []
+        self._let_in(len(ahead))  # as many will be free again when this claim has been written
         self._outstanding = True
         if scan:
             self._hungry, self._polled_at = False, now
@@ -118,12 +123,11 @@ class Dispatching:
 
     def _is_scan_due(self, now: float) -> bool:
         """Whether the table is to be looked through: there may be what no bell has named."""
-        if self._hungry or self._is_due():
-            return True
-        wait_s = self._poll_wait_s
+        wait_s = 0.0 if self._hungry or self._is_due() else self._poll_wait_s
         listener = self._floor.listener
         if listener is not None and listener.carries_ids and not listener.away:
-            wait_s = max(wait_s, SCAN_EVERY_S)
+            is_quiet = self._hungry and not self._tips and now - self._answered_at >= BELL_S
+            wait_s = wait_s if is_quiet or self._is_due() else max(wait_s, SCAN_EVERY_S)
         return now - self._polled_at >= wait_s
 
     def _serve(self, types: tuple[str, ...]) -> None:
@@ -209,15 +213,26 @@ class Dispatching:
         """Take in what was claimed and hand it out."""
         floor = self._floor
         self._outstanding = False
-        self._held_at = now
+        self._held_at = self._answered_at = now
         if claimed.scanned:
             self._scanned(claimed, now)
+        else:
+            self._tried(claimed)
         for owner in claimed.asked:
             if (slot := floor.slots.get(owner.worker_id)) is not None:
                 slot.promised = max(0, slot.promised - 1)
         for claim in claimed.claims:
             self._in_play[claim.type] = now
             self._assign(claim, now)
+
+    def _tried(self, claimed: port.Claimed) -> None:
+        """Take in what became of the ids that the bell had named.
+
+        It may name thousands that are gone (they were canceled, or found by a scan): with none left
+        in many tries more are let in at a time. What there is no room for is found by a scan.
+        """
+        self._hungry = self._greed > len(claimed.asked)
+        self._greed = 0 if claimed.claims else min(BATCH, 4 * max(self._greed, len(claimed.asked)))
 
     def _scanned(self, claimed: port.Claimed, now: float) -> None:
         """Take in what a look through the whole table has told."""

@@ -24,14 +24,16 @@ def upgrade() -> None:
     op.add_column("nodes", sa.Column("renewed_at", Moment(), nullable=True))
     op.add_column("nodes", sa.Column("skew_s", sa.Float(), nullable=True))
     unended = sa.text("ended_at IS NULL")
-    op.create_index(
-        "nodes_unended",
-        "nodes",
-        ["started_at"],
-        unique=False,
-        sqlite_where=unended,
-        postgresql_where=unended,
-    )
+    for name, table in (("nodes_unended", "nodes"), ("workers_living", "workers")):
+        op.create_index(
+            name,
+            table,
+            ["started_at"],
+            unique=False,
+            sqlite_where=unended,
+            postgresql_where=unended,
+        )
+    op.create_index("workers_by_start", "workers", ["started_at"], unique=False)
     op.create_table(
         "leaders",
         sa.Column("role", sa.String(length=40), nullable=False),
@@ -51,8 +53,8 @@ def upgrade() -> None:
     if op.get_context().dialect.name == "postgresql":
         for table in _BUSY:
             op.execute(
-                f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0.02,"
-                " autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0)"
+                f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0.05,"
+                " autovacuum_vacuum_threshold = 20000)"
             )
 
 

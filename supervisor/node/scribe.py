@@ -4,8 +4,8 @@ Secret kept here: batching, pacing and what happens while the store is away. Eve
 since the last commit goes into the next one. Endings, notes and the like are *durable* requests:
 they are kept, in order, until they are written; claims and questions are simply not answered then.
 Back-to-back commits would starve other writers of a SQLite file, so there is a pause between them.
-A commit whose answer was lost may have been written: what it ended is looked up before it is sent
-again. The lease goes first, in a transaction of its own, and counts from before it was asked.
+A commit whose answer was lost is sent again: the ledger knows what it has written. The lease goes
+first, in a transaction of its own, and counts from before it was asked for.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from supervisor.model.spec import parse_spec
 from supervisor.node import port
 from supervisor.node.answering import Answering
 from supervisor.queue import Bell
-from supervisor.store import Ledger, Store
-from supervisor.store.ledger.submit import new_task_id
+from supervisor.store import Ledger, Store, new_task_id
 from supervisor.store.ledger.transaction import Transaction
 from supervisor.store.record import AutopsyRecord, WorkerRecord
 from supervisor.telemetry.events import emit
@@ -83,7 +82,6 @@ class StoreScribe:
         self._away = ""
         self._failures = 0
         self._gone = False
-        self._doubtful = False
         self._child_ids: dict[port.SubmitFor, str] = {}
         self._pause_s = 0.0
         self._turn_since: float | None = None
@@ -147,7 +145,6 @@ class StoreScribe:
         try:
             self._require_file()
             self._renew(batch)
-            self._resolve_doubt()
             if self._kept or claims:
                 self._post(self._commit(claims))
                 claims = []
@@ -167,18 +164,6 @@ class StoreScribe:
         held = self._ledger.run(lambda tx: tx.renew(self._node_id, lease_s, skew_s))
         self._post([port.LeaseRenewed(sent_boot, skew_s) if held else port.LeaseLost()])
 
-    def _resolve_doubt(self) -> None:
-        """Forget the endings that the last commit has written although its answer was lost."""
-        if not self._doubtful:
-            return
-        with self._ledger.looking() as look:
-            running = {(one.task_id, one.attempt) for one in look.owned(self._node_id)}
-        for at, request in enumerate(self._kept):
-            if isinstance(request, port.Finish):
-                left = [e for e in request.endings if (e.task_id, e.attempt) in running]
-                self._kept[at] = port.Finish(tuple(left))
-        self._doubtful = False
-
     def _commit(self, claims: Sequence[port.ClaimFor]) -> list[port.Reply]:
         if not self._kept and not self._anything_due(claims):
             return [self._nothing(claim) for claim in claims]
@@ -186,8 +171,7 @@ class StoreScribe:
         try:
             answers = self._write_anew(claims)
             self._kept = []
-        except StoreUnavailable as exc:
-            self._doubtful = bool(exc.facts.get("unknown"))
+        except StoreUnavailable:
             raise
         except Exception as exc:
             emit("loop.failed", step="scribe", error=repr(exc))

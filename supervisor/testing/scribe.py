@@ -52,6 +52,8 @@ class MemoryScribe:
         self.autopsies: list[port.Captured] = []
         self.endings: list[Ending] = []
         self.notes: list[str] = []
+        self.scans = 0
+        self.paused: frozenset[tuple[str, int]] = frozenset()
         self.asked: Counter[str] = Counter()
         self.away = False
         self._kept: list[port.Request] = []
@@ -160,17 +162,33 @@ class MemoryScribe:
             task = self.tasks[heapq.heappop(self._later)[1]]
             if task.state is State.PENDING:
                 self._due[task.claim.task_id] = task
-        claims = self._give(request.owners, request.types, request.types)
-        claims += self._give(request.ahead, request.types, request.ahead_types)
+        claims: list[Claim] = []
+        for owners, only in (
+            (request.owners, request.types),
+            (request.ahead, request.ahead_types),
+        ):
+            some = self._give(owners, request.types, only, request.tips)
+            if request.scan:
+                some += self._give(owners[len(some) :], request.types, only, tuple(self._due))
+            claims += some
+        if not request.scan:
+            self._replies.append(port.Claimed(request.places, claims, scanned=False))
+            return
+        self.scans += 1
         waiting = [task.claim.run_after for task in self._due.values()]
         next_due = min([*waiting, *(self._later[0][:1] if self._later else ())], default=None)
-        self._replies.append(port.Claimed(request.places, claims, next_due))
+        self._replies.append(port.Claimed(request.places, claims, next_due, paused=self.paused))
 
     def _give(
-        self, owners: Sequence[Owner], types: Collection[str], only: Collection[str]
+        self,
+        owners: Sequence[Owner],
+        types: Collection[str],
+        only: Collection[str],
+        among: Collection[str],
     ) -> list[Claim]:
         now = self._clock.now()
-        due = [task for task in self._due.values() if task.claim.type in types]
+        found = (self._due[task_id] for task_id in among if task_id in self._due)
+        due = [task for task in found if task.claim.type in types]
         due.sort(key=lambda task: (-task.claim.priority, task.claim.run_after))
         claims = []
         for task, owner in zip(due, owners, strict=False):

@@ -231,14 +231,15 @@ class Reader:
 
     def workers(self, node_id: str | None = None, limit: int = 500) -> list[WorkerRecord]:
         """Return the workers (of one node), those that live first, then the latest born."""
-        query = sa.select(workers)
+        query = sa.select(workers).order_by(workers.c.started_at.desc(), workers.c.worker_id)
         if node_id is not None:
             query = query.where(workers.c.node_id == node_id)
-        query = query.order_by(
-            workers.c.ended_at.is_not(None), workers.c.started_at.desc(), workers.c.worker_id
-        ).limit(limit)
+        ended_at = workers.c.ended_at
         with self._store.reading() as connection:
-            return [WorkerRecord(**row._mapping) for row in connection.execute(query)]
+            found = connection.execute(query.where(ended_at.is_(None)).limit(limit)).all()
+            ended = query.where(ended_at.is_not(None)).limit(limit - len(found))
+            found = [*found, *connection.execute(ended)]
+        return [WorkerRecord(**row._mapping) for row in found]
 
     def autopsies(self, task_id: str | None = None, limit: int = 100) -> list[AutopsyRecord]:
         """Return the bundles (of one task), newest first."""
@@ -368,12 +369,11 @@ def _backlog(connection: sa.Connection, name: str, now: datetime) -> list[Backlo
         in_queue[getattr(level, name)] += level.due
         scheduled[getattr(level, name)] += level.every - level.due
     column = tasks.c[name]
-    query = (
-        sa.select(column, sa.func.count()).where(tasks.c.state == State.RUNNING).group_by(column)
-    )
-    running = {row[0]: row[1] for row in connection.execute(query)}
+    # Counted here: told to group, a planner reads another index, of all tasks, in its order.
+    query = sa.select(column).where(tasks.c.state == State.RUNNING)
+    running = Counter(connection.execute(query).scalars())
     return [
-        Backlog(known, in_queue[known], scheduled[known], running.get(known, 0))
+        Backlog(known, in_queue[known], scheduled[known], running[known])
         for known in sorted(in_queue.keys() | running.keys())
     ]
 

@@ -295,6 +295,8 @@ workers = Table(
     Column("ended_at", Moment),
     Column("exit", Text),
     Index("workers_of_node", "node_id", "started_at"),
+    Index("workers_by_start", "started_at"),
+    _partial("workers_living", "started_at", where="ended_at IS NULL"),
 )
 
 autopsies = Table(

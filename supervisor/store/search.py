@@ -24,6 +24,7 @@ WINDOW = 20_000
 PAGE_MAX = 500
 #: Ids of each state, newest first, among which the end of one is looked for.
 ENDS_WINDOW = 1_000_000
+_ALL = sa.true()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def _plan(wanted: TaskFilter) -> tuple[list[Any], list[Any]]:
     elif wanted.states:
         streams = [column.state == state for state in dict.fromkeys(wanted.states)]
     else:
-        streams = [sa.true()]
+        streams = [_ALL]
     if wanted.queues:
         tests.append(column.queue.in_(wanted.queues))
     if wanted.tag:
@@ -94,8 +95,22 @@ def _read(
     bound = connection.execute(_only_ids(newest).limit(1).offset(WINDOW - 1)).scalar()
     if bound is not None:
         newest = newest.where(tasks.c.task_id >= bound)
-    ids = list(connection.execute(_only_ids(newest.where(*tests)).limit(limit + 1)).scalars())
+    ids = list(connection.execute(_tested(newest, stream, tests).limit(limit + 1)).scalars())
     return _Found(ids, ids[limit - 1] if len(ids) > limit else bound)
+
+
+def _tested(newest: sa.Select[Any], stream: Any, tests: list[Any]) -> sa.Select[Any]:
+    if stream is _ALL:
+        return _only_ids(newest.where(*tests))
+    # The window is read first, from the stream's own index: told all at once, PostgreSQL may read
+    # every task by its id and test them one by one.
+    window = _only_ids(newest).limit(WINDOW).subquery()
+    return (
+        sa.select(window.c.task_id)
+        .join(tasks, tasks.c.task_id == window.c.task_id)
+        .where(*tests)
+        .order_by(window.c.task_id.desc())
+    )
 
 
 def _only_ids(query: sa.Select[Any]) -> sa.Select[Any]:

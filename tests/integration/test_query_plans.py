@@ -1,0 +1,383 @@
+"""Every statement of the ledger's verbs and the reader's views, on a store with very many rows.
+
+The rule: no statement reads tasks, attempts, audit_log, outbox, autopsies or workers, or an index
+of all their rows, from one end to the other; and none looks at more rows of them than `ROWS`
+(PostgreSQL) or does more than `STEPS` steps (SQLite). The statements are those that the drivers
+were given by every public verb and view. What may do more is listed, each with its reason, and a
+line that is not needed is a failure too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import psycopg
+import pytest
+import servers
+import statements
+from statements import Sent, Wire
+
+from bench.bulk import LAST_MS, Rows, ended_id, fill
+from supervisor.model import outcome
+from supervisor.model.record import Claim, Ending, NodeRecord, Owner, ProcessIdentity, Started
+from supervisor.model.retry import RetryPolicy
+from supervisor.model.spec import TaskSpec
+from supervisor.model.states import State
+from supervisor.store import (
+    AutopsyRecord,
+    Ledger,
+    Look,
+    Reader,
+    Store,
+    TaskFilter,
+    Transaction,
+    WorkerRecord,
+    open_store,
+)
+from supervisor.store.record import Retired
+from supervisor.store.schema import from_micros, metadata
+
+SIZE = Rows(ended=100_000, pending=12_000, workers=10_000, autopsies=6_000)
+BIG = frozenset({"tasks", "attempts", "audit_log", "outbox", "autopsies", "workers"})
+#: A page is 500 rows; a batch of 64 tasks touches some hundred.
+ROWS = 1_500
+#: What reading about as many rows is for SQLite; all workers would be 100,000.
+STEPS = 25_000
+#: Each act is done so often: PostgreSQL keeps a plan from the second time on.
+ROUNDS = 3
+
+#: Read within the rows they are made for: what waits, is marked, lives.
+PARTIAL = frozenset(
+    str(index.name)
+    for table in metadata.sorted_tables
+    for index in table.indexes
+    if index.dialect_options["postgresql"]["where"] is not None
+)
+
+_COUNTS = "counts what waits: reads tasks_due, and nothing of the tasks themselves"
+#: What may do more work, by its label, with the reason.
+MAY: Mapping[str, str] = MappingProxyType(
+    {
+        "counts": "counts all tasks: reads tasks_by_state and tasks_due, and no task itself",
+        "backlog_by_queue": _COUNTS,
+        "backlog_by_type": _COUNTS,
+        "queues": _COUNTS,
+        "tasks, tested": "no index has what is sought: a window of 20,000 tasks is tested",
+        "ids_ending": "no index has ids by their end: reads those of a million tasks of each state",
+        "clock_set": "the wall clock was set back: all that waits may be due by another time",
+    }
+)
+
+_NODE = "node_plans"
+_POLICY = RetryPolicy(max_retries=1, base_s=10, max_s=3600, max_crashes=3)
+
+
+@dataclass
+class Desk:
+    """A large store, a hand for every verb, and the wire that tells what was sent."""
+
+    store: Store
+    wire: Wire
+    round: int = 0
+    now: Any = field(default_factory=lambda: from_micros((LAST_MS + 60_000) * 1000))
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.store)
+        self.reader = Reader(self.store)
+
+    def does(self, label: str, act: Callable[[Transaction], Any]) -> Any:
+        """Do one act in a transaction of its own."""
+        with self.wire.as_(label), self.ledger.transaction() as tx:
+            return act(tx)
+
+    def looks(self, label: str, act: Callable[[Look], Any]) -> Any:
+        with self.wire.as_(label), self.ledger.looking() as look:
+            return act(look)
+
+    def sees(self, label: str, act: Callable[[Reader], Any]) -> Any:
+        with self.wire.as_(label):
+            return act(self.reader)
+
+    # -- acts
+
+    def submitted(self, count: int, **fields: Any) -> list[str]:
+        specs = [TaskSpec(type="plan", queue="plans", **fields)] * count
+        answers = self.does("submit", lambda tx: tx.submit(specs, self.now))
+        return [answer.task_id for answer in answers]
+
+    def claimed(self, count: int, **how: Any) -> list[Claim]:
+        owners = [Owner(f"worker_{n}", n, 1) for n in range(count)]
+        how = {"queues": None, "types": {"plan"}, "node_id": _NODE, "now": self.now, **how}
+        label = "claim by tips" if how.get("tips") else "claim"
+        found: list[Claim] = self.does(label, lambda tx: tx.claim(owners, **how))
+        return found
+
+    def ended(self, claims: list[Claim], how: outcome.Outcome, **more: Any) -> None:
+        endings = [
+            Ending(
+                task_id=claim.task_id,
+                attempt=claim.attempt,
+                outcome=how,
+                policy=more.get("policy", _POLICY),
+                ended_at=self.now,
+                log_tail="tail",
+            )
+            for claim in claims
+        ]
+        self.does("finish", lambda tx: tx.finish(endings))
+
+    def run(self) -> None:
+        """Do everything once."""
+        self.round += 1
+        self.now += timedelta(seconds=1)
+        self._life()
+        self._steps_in()
+        self._node()
+        self._archive()
+        self._look()
+
+    def _life(self) -> None:
+        ids = self.submitted(64)
+        self.submitted(1, dedup_key=f"key {self.round}", task_id=None)
+        self.submitted(1, dedup_key=f"key {self.round}")
+        fixed = TaskSpec(type="plan", queue="plans", task_id=f"task_{self.round:032x}")
+        self.does("submit", lambda tx: tx.submit([fixed], self.now))
+        claims = self.claimed(30)
+        claims += self.claimed(30, tips=ids)
+        assert len(claims) == 60
+        self.does(
+            "started",
+            lambda tx: tx.started(
+                [
+                    Started(
+                        task_id=claim.task_id,
+                        attempt=claim.attempt,
+                        started_at=self.now,
+                        timeout=60,
+                        soft_timeout=54,
+                    )
+                    for claim in claims
+                ]
+            ),
+        )
+        first = claims[0]
+        self.does("checkpoint", lambda tx: tx.checkpoint(first.task_id, 1, "{}", self.now))
+        self.ended(claims[:30], outcome.returned("1"))
+        failure = outcome.raised("ValueError", "no", "tb")
+        self.ended(claims[30:40], failure)
+        self.ended(claims[40:44], failure, policy=replace(_POLICY, max_retries=0))
+        self.ended(claims[:2], failure)  # too late
+        self.running = claims[44:]
+        self.dead = [claim.task_id for claim in claims[40:44]]
+        self.waiting = self.submitted(4)
+        self.now += timedelta(seconds=20)
+        assert self.claimed(64)  # the retries have checkpoints to look for
+
+    def _steps_in(self) -> None:
+        why = {"by": "anna", "reason": "plans", "now": self.now}
+        running = [claim.task_id for claim in self.running]
+        for ids in (self.submitted(4), running[:2]):
+            self.does("cancel", lambda tx, ids=ids: tx.cancel(ids, **why))
+        self.does("fail", lambda tx: tx.fail(running[2:4], **why))
+        self.does("rerun", lambda tx: tx.rerun(self.dead, **why))
+        old = ended_id(SIZE, 90 + 100 * self.round)  # FAILED
+        assert self.does("rerun", lambda tx: tx.rerun([old], **why))[0].done
+        for level in (None, 3):
+            self.does("pause", lambda tx, level=level: tx.pause("other", level, **why))
+            self.does("resume", lambda tx, level=level: tx.resume("other", level, **why))
+
+    def _node(self) -> None:
+        process = ProcessIdentity(pid=1, start_ticks=1, boot_id="b", pid_ns=1)
+        node_id = f"{_NODE}_{self.round}"
+        record = NodeRecord(
+            node_id=node_id, node_name="n", process=process, version="0", started_at=self.now
+        )
+        lease = 60.0 if self.store.is_shared else None
+        worker = WorkerRecord(
+            worker_id=f"w_{self.round}", node_id=node_id, pid=1, start_ticks=1, started_at=self.now
+        )
+        bundle = AutopsyRecord(
+            autopsy_id=f"b_{self.round}",
+            task_id=self.running[0].task_id,
+            attempt=1,
+            node_id=node_id,
+            pid=1,
+            path="/b",
+            status="captured",
+            verdict=None,
+            diagnosis=None,
+            diagnosis_json=None,
+            created_at=self.now,
+            bytes=1,
+            ms=1,
+        )
+        does = self.does
+        does("register_node", lambda tx: tx.register_node(record, lease))
+        does("record_types", lambda tx: tx.record_types({"plan": "plans"}, node_id, self.now))
+        does("record_workers", lambda tx: tx.record_workers([worker]))
+        does("record_autopsy", lambda tx: tx.record_autopsy(bundle))
+        does("note", lambda tx: tx.note(None, None, reason="r", text="t", now=self.now))
+        does("mind_clock", lambda tx: tx.mind_clock(self.now))
+        does("clock_set", lambda tx: tx.clock_set(-2.0, self.now))
+        does("publish", lambda tx: tx.publish(64))
+        if self.store.is_shared:
+            does("renew", lambda tx: tx.renew(node_id, 60.0, 0.0))
+            does("revive", lambda tx: tx.revive(node_id, 60.0, 0.0))
+            does("lead", lambda tx: tx.lead("role", node_id, 60.0))
+            does("lapsed_nodes", lambda tx: tx.lapsed_nodes())
+        does("end_node", lambda tx: tx.end_node(node_id, self.now, "over"))
+        looks = self.looks
+        looks("marks", lambda look: look.marks(_NODE))
+        looks("orphans", lambda look: look.orphans("another"))
+        looks("owned", lambda look: look.owned(_NODE))
+        looks("paused", lambda look: look.paused())
+        looks("unended_nodes", lambda look: look.unended_nodes())
+        types = {"plan", *(f"type_{n}" for n in range(20))}
+        looks("next_due", lambda look: look.next_due(None, types))
+
+    def _archive(self) -> None:
+        copies = []
+        for number in range(20):
+            task_id = ended_id(SIZE, 1000 * self.round + number)
+            view, trail = self.reader.task(task_id), self.reader.history(task_id)
+            assert view is not None
+            ids = tuple(line.audit_id for line in trail)
+            copies.append(
+                Retired(
+                    task_id=task_id,
+                    state=view.state,
+                    attempt=view.attempt,
+                    ended_at=view.ended_at,
+                    audit_ids=ids,
+                    autopsy_ids=(),
+                )
+            )
+        assert len(self.does("forget", lambda tx: tx.forget(copies))) == 20
+        rows = [line.audit_id for line in self.reader.history(ended_id(SIZE, 500 + self.round))]
+        self.does("forget_audit", lambda tx: tx.forget_audit(rows))
+
+    def _look(self) -> None:
+        see, now = self.sees, self.now
+        task_id = ended_id(SIZE, 4242)
+        see("task", lambda r: r.task(task_id))
+        see("task by its beginning", lambda r: r.task(task_id[:-2]))
+        for wanted in (
+            TaskFilter(),
+            TaskFilter(before_id=task_id),
+            TaskFilter(states=(State.SUCCESS, State.FAILED)),
+            TaskFilter(types=("type_1", "type_2")),
+        ):
+            see("tasks", lambda r, wanted=wanted: r.tasks(wanted))
+        for wanted in (
+            TaskFilter(text="nothing like it"),
+            TaskFilter(queues=("queue_9",)),
+            TaskFilter(states=(State.PENDING,), types=("type_1",), tag="t"),
+        ):
+            see("tasks, tested", lambda r, wanted=wanted: r.tasks(wanted))
+        see("ids_ending", lambda r: r.ids_ending("123456"))
+        for name in ("attempts", "history", "checkpoint", "log"):
+            see(name, lambda r, name=name: getattr(r, name)(task_id))
+        see("audit", lambda r: (r.audit(), r.audit(before_id=500_000)))
+        for name in ("counts", "backlog_by_queue", "backlog_by_type", "queues"):
+            see(name, lambda r, name=name: getattr(r, name)(now))
+        see("pauses", lambda r: r.pauses("queue_1", 3))
+        see("knows_queue", lambda r: r.knows_queue("queue_1"))
+        see("nodes", lambda r: r.nodes())
+        see("types", lambda r: r.types())
+        see("workers", lambda r: (r.workers(), r.workers("node_1")))
+        see("autopsies", lambda r: (r.autopsies(), r.autopsies(task_id)))
+        see("autopsy", lambda r: r.autopsy("a_1"))
+
+
+def _public(kind: type) -> set[str]:
+    found = inspect.getmembers(kind, inspect.isfunction)
+    return {name for name, _ in found if not name.startswith("_")}
+
+
+def _broken(sent: list[Sent]) -> list[str]:
+    """Return what does more work than it may, and what is listed and does not."""
+    found: dict[str, str] = {}
+    for one in sent:
+        many = {table: n for table, n in one.visited.items() if table in BIG and n > ROWS}
+        if many or one.steps > STEPS:
+            found[one.label] = f"{one.label}: {many or one.steps}: {one.sql}"
+    needless = [f"{label} is listed and does little" for label in MAY if label not in found]
+    return [told for label, told in found.items() if label not in MAY] + needless
+
+
+def _read_whole(sent: list[Sent]) -> list[str]:
+    """Return what reads a large table, or an index of all its rows, and does not stop on the way.
+
+    To count, an index may be read alone.
+    """
+    return [
+        f"{one.label}: {scan}: {one.sql}"
+        for one in sent
+        for scan in one.scans
+        if scan.table in BIG
+        and scan.index not in PARTIAL
+        and "LIMIT" not in one.sql
+        and not (scan.alone and one.label in MAY)
+    ]
+
+
+def _all_done(desk: Desk) -> None:
+    for _ in range(ROUNDS):
+        desk.run()
+    done = {one.label.split(",")[0].split()[0] for one in desk.wire.sent}
+    shared = set() if desk.store.is_shared else {"renew", "revive", "lead", "lapsed_nodes"}
+    assert done == (_public(Transaction) | _public(Reader)) - shared - {"store"}
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["as it is", "analyzed"])
+def test_on_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_file: Path, counted: bool
+) -> None:
+    path = tmp_path / "large.db"
+    path.write_bytes(large_file.read_bytes())
+    if counted:
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            db.execute("ANALYZE")
+    with (
+        statements.on_file(monkeypatch) as wire,
+        closing(open_store(f"sqlite:///{path}", create=False)) as store,
+    ):
+        _all_done(Desk(store, wire))
+    statements.explain_on_file(str(path), wire.sent)
+    assert _broken(wire.sent) == []
+    assert _read_whole(wire.sent) == []
+
+
+def test_on_a_server(monkeypatch: pytest.MonkeyPatch, large_database: str) -> None:
+    with (
+        statements.on_server(monkeypatch) as wire,
+        closing(open_store(large_database, create=False)) as store,
+    ):
+        _all_done(Desk(store, wire))
+    assert _broken(wire.sent) == []
+    assert _read_whole(wire.sent) == []
+
+
+@pytest.fixture(scope="module")
+def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "large.db"
+    fill(f"sqlite:///{path}", SIZE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def large_database(postgresql: servers.PostgreSQL) -> Iterator[str]:
+    with psycopg.connect(postgresql.dsn, autocommit=True) as server:
+        server.execute("CREATE DATABASE plans")
+        url = postgresql.url.removesuffix("postgres") + "plans"
+        fill(url, SIZE)
+        yield url
+        server.execute("DROP DATABASE plans WITH (FORCE)")

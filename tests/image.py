@@ -25,9 +25,8 @@ from e2b_dockerfile_utils import (
 DOCKERFILE = REPOSITORY / "Dockerfile"
 #: What a stage may write to. All else of its root is this machine's, read-only.
 WRITABLE = ("app", "etc", "opt", "src", "var/lib")
-#: Where the Python of the base image is, and where its programs are found.
-BASE = "/base"
-BASE_PATH = f"{BASE}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: Where programs of the base image are, beside its Python.
+BASE_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _OF_THIS_MACHINE = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "resolv.conf")
 _ETC = ("login.defs", "localtime", "ssl", "pip.conf", *_OF_THIS_MACHINE)
 _PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
@@ -40,10 +39,15 @@ class Stage:
 
     name: str
     root: Path
-    environment: dict[str, str] = field(default_factory=lambda: {"PATH": BASE_PATH})
+    environment: dict[str, str] = field(default_factory=dict)
     workdir: str = "/"
     user: str = "0:0"
     command: tuple[str, ...] = ()
+
+    @property
+    def base(self) -> Path:
+        """Return the Python of the base image, which bears its path of this machine in it."""
+        return self.root.parent / "base"
 
     def inside(self, path: str) -> Path:
         """Return where a path of the stage lies on this machine."""
@@ -57,9 +61,9 @@ class Stage:
         return words
 
 
-def instructions() -> list[DockerfileInstruction]:
-    """Return the instructions of the Dockerfile."""
-    return parse_dockerfile_ast(DOCKERFILE.read_text("utf-8")).instructions
+def instructions(text: str | None = None) -> list[DockerfileInstruction]:
+    """Return the instructions of a text, or of the Dockerfile."""
+    return parse_dockerfile_ast(text or DOCKERFILE.read_text("utf-8")).instructions
 
 
 def ignored() -> PatternMatcher:
@@ -89,6 +93,23 @@ def build(directory: Path) -> Stage:
         else:
             _carry_out(instruction, stages)
     return stages[-1]
+
+
+def run(line: str, stage: Stage) -> str:
+    """Carry out the line of a RUN as root and return what it said."""
+    base = str(stage.base)
+    # How this machine reaches its package index is no business of the Dockerfile.
+    outside = {name: value for name, value in os.environ.items() if _is_of_the_network(name)}
+    command = [
+        *("bwrap", "--die-with-parent", "--cap-add", "ALL", *machine()),
+        *("--tmpfs", "/tmp", *parents(base), "--bind", base, base, *stage.binds("--bind")),
+        *("--chdir", stage.workdir, "/bin/sh", "-ec", line),
+    ]
+    done = subprocess.run(
+        command, env=outside | stage.environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    return done.stdout
 
 
 def parents(path: str) -> list[str]:
@@ -126,7 +147,9 @@ def _new_stage(name: str, root: Path) -> Stage:
             shutil.copytree(source, root / "etc" / one, symlinks=True)
         elif source.exists():
             shutil.copy(source, root / "etc" / one)
-    return Stage(name, root)
+    stage = Stage(name, root)
+    stage.environment["PATH"] = f"{stage.base}/bin:{BASE_PATH}"
+    return stage
 
 
 def _carry_out(instruction: DockerfileInstruction, stages: Sequence[Stage]) -> None:
@@ -144,7 +167,7 @@ def _carry_out(instruction: DockerfileInstruction, stages: Sequence[Stage]) -> N
         case "COPY":
             _copy(instruction, stages)
         case "RUN":
-            _run(args[0], stage)
+            run(args[0], stage)
         case "EXPOSE" | "STOPSIGNAL" | "HEALTHCHECK":
             pass  # of these a container knows by compose
         case other:
@@ -174,21 +197,6 @@ def _copy(instruction: DockerfileInstruction, stages: Sequence[Stage]) -> None:
                 place = stage.inside(target) / inside.name
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(REPOSITORY / inside, place)
-
-
-def _run(line: str, stage: Stage) -> None:
-    base = stage.root.parent / "base"
-    # How this machine reaches its package index is no business of the Dockerfile.
-    outside = {name: value for name, value in os.environ.items() if _is_of_the_network(name)}
-    command = [
-        *("bwrap", "--die-with-parent", "--cap-add", "ALL", *machine()),
-        *("--bind", str(base), BASE, "--tmpfs", "/tmp", *stage.binds("--bind")),
-        *("--chdir", stage.workdir, "/bin/sh", "-ec", line),
-    ]
-    done = subprocess.run(
-        command, env=outside | stage.environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
 def _is_of_the_network(name: str) -> bool:

@@ -38,6 +38,8 @@ IMAGE_LOCK = compose.REPOSITORY / "deploy" / "requirements.lock"
 
 _SECRET = re.compile("PASSWORD|AUTH$|STORE|QUEUE")
 
+# The image fetches its packages, as every one does.
+pytestmark = pytest.mark.timeout(400)
 every_service = pytest.mark.parametrize("name", SERVICES)
 
 
@@ -351,6 +353,17 @@ def test_the_commands_of_the_page_work(stack: Stack) -> None:
     for service, line in lines:
         done = stack[service].run(*shlex.split(line))
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def test_packages_of_an_app_are_added_as_the_page_says(stack: Stack) -> None:
+    page = (compose.REPOSITORY / "docs" / "deployment.md").read_text("utf-8")
+    (layer,) = re.findall(r"^```dockerfile\n(.+?)^```", page, re.MULTILINE | re.DOTALL)
+    told = {one.name: one.args for one in image.instructions(layer)}
+    assert (told["FROM"], told["USER"]) == ([OWN_IMAGE], ["10001:10001"])
+    made = stack["node-1"].made
+    assert made is not None
+    made.inside("requirements.txt").write_text("click\n")
+    assert "Requirement already satisfied: click in /opt/" in image.run(*told["RUN"], made)
 
 
 def test_a_stopped_node_leaves_in_order_and_the_other_goes_on(stack: Stack, app: App) -> None:

@@ -119,8 +119,9 @@ def _begin(floor: Floor, attempt: Attempt) -> dict[str, Any]:
     """Say from where on the worker's output and log are this attempt's."""
     if attempt.started_at is None:
         return {}
-    # What it logged before the wall clock was set forward has times of the old one.
-    begun_at = floor.wall(attempt.started_at).timestamp() - attempt.wall_forward_s
+    # Its log has the times of this host's wall clock, and of the old one before that was set.
+    began = floor.wall(attempt.started_at).timestamp() + floor.skew_s
+    begun_at = began - attempt.wall_forward_s
     return {"output_start": attempt.output_start, "begun_at": begun_at}
 
 

@@ -144,6 +144,7 @@ class Fencing:
         return bool(self._floor.fenced) and any(self._floor.attempts())
 
     def _mind_skew(self, skew_s: float) -> None:
+        self._floor.skew_s = skew_s
         self._floor.metrics.set("clock_skew_seconds", skew_s)
         skewed = abs(skew_s) > SKEW_S
         if skewed and not self._skewed:

@@ -153,7 +153,7 @@ class Floor:
 
     `lease` is None on a store of one node. The lease counts from `renewed_at` (CLOCK_BOOTTIME);
     `fenced` says why nothing may run here; who watches over a frozen node hears by `vouch` until
-    when it may.
+    when it may. `skew_s` is how far this host's wall clock is ahead of `clock`, the store's.
     """
 
     node_id: str
@@ -175,6 +175,7 @@ class Floor:
     lease: LeasePlan | None = None
     renewed_at: float = 0.0
     fenced: str = ""
+    skew_s: float = 0.0
     vouch: Callable[[float], None] = _vouch_for_nothing
     listener: Listener | None = None
     host: Host = field(default_factory=Host)

@@ -71,7 +71,11 @@ class Nursery:
     ) -> None:
         self._app = app
         #: What all that descends from our zygotes has in its environment.
-        self._marks = {process.NODE_MARKER: node_id, "SUPERVISOR_STORE": settings.store}
+        self._marks = {
+            process.NODE_MARKER: node_id,
+            "SUPERVISOR_STORE": settings.store,
+            "SUPERVISOR_QUEUE": settings.queue,
+        }
         self._alone = settings.spawn == "exec"
         self._clock = clock
         self._ear = ear

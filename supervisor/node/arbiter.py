@@ -7,7 +7,7 @@ through the pool and the scribe (`node.port`), so a test can live through a day 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from supervisor.node.reporting import Health, Reporting
 from supervisor.node.staffing import Staffing
 from supervisor.node.watching import Watching
 from supervisor.queue import Heard
+from supervisor.store.record import Orphan
 from supervisor.telemetry.events import emit
 from supervisor.worker.wire import ChildSubmitted
 
@@ -86,6 +87,10 @@ class Arbiter:
             self._dispatching.ring()  # also for what no id was heard of
         if "cancel" in heard.kinds:
             self._mending.hurry_marks()
+
+    def inherit(self, orphans: Sequence[Orphan]) -> None:
+        """Take on what dead nodes of this host ran."""
+        self._mending.inherit(orphans)
 
     def turn(self, now: float) -> float:
         """Do one turn and return the seconds until the next is wanted at the latest."""

@@ -8,6 +8,7 @@ has passed; on a store that nodes share, its node's lease is over by the store's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -43,6 +44,7 @@ class Mending:
         self._own = own
         self._began = floor.clock.mono()
         self._last: dict[str, float] = {}
+        self._inherited: Sequence[Orphan] = ()
         self._term: int | None = None
         self._unknown: frozenset[tuple[str, int]] = frozenset()
         self.unrouted: frozenset[str] = frozenset()
@@ -67,6 +69,8 @@ class Mending:
             floor.metrics.set("unreaped", floor.pool.sweep_strangers())
         if floor.types and self._is_due("orphans", floor.settings.sweep_interval, now):
             floor.scribe.ask(port.ReadOrphans(lease_s))  # their retry rules come with the types
+        if self._inherited and floor.types and self._is_due("inherited", UNPROVEN_AGAIN_S, now):
+            self._inherited = self._end_proven(self._inherited, now)
         if lease_s is not None and self._is_due("own", OWN_EVERY_S, now):
             floor.scribe.ask(*floor.take_endings(), port.ReadOwn())
         if self._is_due("publish", PUBLISH_EVERY_S, now) and not floor.store_away:
@@ -148,36 +152,49 @@ class Mending:
         if floor.fenced:
             return
         self._mind_term(read.term)
-        unproven = 0
-        for orphan in read.orphans:
-            proof = self._proof(orphan, now)
-            if proof is None:
-                unproven += 1
-                self._last["orphans"] = now - floor.settings.sweep_interval + UNPROVEN_AGAIN_S
-                continue
-            detail = f"node {orphan.node_id}, worker pid {orphan.pid}"
-            options = floor.options.get(orphan.type)
-            limits = floor.settings.for_task(
-                orphan.type, orphan.queue, options, max_retries=orphan.max_retries
-            )
-            floor.endings.append(
-                Ending(
-                    task_id=orphan.task_id,
-                    attempt=orphan.attempt,
-                    outcome=ended.node_lost(proof, f"{detail}: {proof}"),
-                    policy=self._policy(limits.policy, proof),
-                    started_at=_at_most(orphan.started_at, floor.clock.now()),
-                    ended_at=floor.clock.now(),
-                    type=orphan.type,
-                )
-            )
-            floor.reclaim_segments(orphan.task_id, orphan.attempt)
-            emit(
-                "task.swept",
-                task_id=orphan.task_id, attempt=orphan.attempt, type=orphan.type, proof=proof,
-            )  # fmt: skip
+        unproven = self._end_proven(read.orphans, now)
+        if unproven:
+            self._last["orphans"] = now - floor.settings.sweep_interval + UNPROVEN_AGAIN_S
+        floor.metrics.set("zombies", len(unproven), kind="lost")
 
-        floor.metrics.set("zombies", unproven, kind="lost")
+    def inherit(self, orphans: Sequence[Orphan]) -> None:
+        """Take on what dead nodes of this host ran: it is proven here, whoever leads elsewhere."""
+        self._inherited = orphans
+
+    def _end_proven(self, orphans: Sequence[Orphan], now: float) -> list[Orphan]:
+        """End those whose death is proven; return those that are lost and not proven dead yet."""
+        unproven = []
+        for orphan in orphans:
+            proof = self._proof(orphan, now)
+            if proof is not None:
+                self._end(orphan, proof)
+            elif self._floor.lease is None or self._is_dead_here(orphan):
+                unproven.append(orphan)
+        return unproven
+
+    def _end(self, orphan: Orphan, proof: str) -> None:
+        floor = self._floor
+        detail = f"node {orphan.node_id}, worker pid {orphan.pid}"
+        options = floor.options.get(orphan.type)
+        limits = floor.settings.for_task(
+            orphan.type, orphan.queue, options, max_retries=orphan.max_retries
+        )
+        floor.endings.append(
+            Ending(
+                task_id=orphan.task_id,
+                attempt=orphan.attempt,
+                outcome=ended.node_lost(proof, f"{detail}: {proof}"),
+                policy=self._policy(limits.policy, proof),
+                started_at=_at_most(orphan.started_at, floor.clock.now()),
+                ended_at=floor.clock.now(),
+                type=orphan.type,
+            )
+        )
+        floor.reclaim_segments(orphan.task_id, orphan.attempt)
+        emit(
+            "task.swept",
+            task_id=orphan.task_id, attempt=orphan.attempt, type=orphan.type, proof=proof,
+        )  # fmt: skip
 
     def _mind_term(self, term: int | None) -> None:
         """Show who sweeps: a term that is new is ours from now on."""
@@ -214,13 +231,17 @@ class Mending:
             return None  # its worker is still dying: the next round will see
         return "its worker and its node are gone (pid and start time)"
 
+    def _is_dead_here(self, orphan: Orphan) -> bool:
+        """Whether its node ran on this host and is seen to be gone."""
+        here, node = Place(self._own.boot_id, self._own.pid_ns), orphan.node
+        return node is not None and is_gone(node.process, here)
+
     def _proof_on_shared(self, orphan: Orphan) -> str | None:
-        node = orphan.node
-        if node is not None and is_gone(node.process, Place(self._own.boot_id, self._own.pid_ns)):
+        if self._is_dead_here(orphan):
             if lives(orphan.pid, orphan.start_ticks):
                 return None  # its worker is still dying: the next round will see
             return "its worker and its node are gone (pid and start time)"
-        over_s = orphan.lease_over_s
+        over_s = orphan.lease_over_s  # less is a lease that holds
         if over_s is None or over_s <= 0:
             return None
         return f"{LEASE}: that of its node ended {over_s:.1f} s ago by the store's clock"

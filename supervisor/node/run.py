@@ -218,6 +218,8 @@ class Node:
         if not store.is_shared:
             over = frozenset(node.node_id for node in former if _is_over(node, dead, own))
         ledger.run(lambda tx: self._register(tx, over))
+        if store.is_shared:
+            self._arbiter.inherit([lost for lost in running if lost.node_id in dead])
         if (plan := self._floor.lease) is not None:
             self._floor.vouch(self._floor.renewed_at + plan.kill_after_s)
 

@@ -142,6 +142,7 @@ class ArraySession(Session):
 
     __slots__ = ()
 
+    has_leases = True
     _statements: ArrayStatements
 
     def rows(self, build: Build, *parameters: Any) -> list[Any]:

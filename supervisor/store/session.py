@@ -114,6 +114,9 @@ class Session:
 
     __slots__ = ("_cursor", "_statements")
 
+    #: Whether nodes hold leases here: then who claims must hold one.
+    has_leases = False
+
     def __init__(self, cursor: Any, statements: Statements) -> None:
         self._cursor = cursor
         self._statements = statements

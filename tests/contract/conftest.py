@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
-from ledger_scene import Scene
+from ledger_scene import Scene, emptied
 from servers import PostgreSQL
 
 from supervisor.store import Store, open_store
-from supervisor.store.schema import metadata, store_facts
 
 BACKENDS = ("sqlite", "postgresql")
 
@@ -35,19 +35,14 @@ def database_url(postgresql: PostgreSQL) -> str:
     return url
 
 
-def _emptied(url: str) -> str:
-    kept = {store_facts.name}
-    names = ", ".join(table.name for table in metadata.sorted_tables if table.name not in kept)
-    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
-        connection.execute(f"TRUNCATE {names} RESTART IDENTITY")
-    return url
-
-
 @pytest.fixture(params=BACKENDS)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a store with tables and no rows."""
     if request.param == "postgresql":
-        return _emptied(request.getfixturevalue("database_url"))
+        url: str = request.getfixturevalue("database_url")
+        with closing(open_store(url, create=False)) as shared:
+            emptied(shared)
+        return url
     path = tmp_path / "tasks.db"
     shutil.copy(request.getfixturevalue("empty_store_file"), path)
     return f"sqlite:///{path}"

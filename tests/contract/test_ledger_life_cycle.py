@@ -6,6 +6,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,14 +23,14 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from ledger_scene import POLICY, Scene
+from ledger_scene import POLICY, Scene, emptied
 
 from supervisor.model import outcome as ended
 from supervisor.model.outcome import Outcome
 from supervisor.model.record import Answer, Claim, Ending
 from supervisor.model.spec import TaskSpec
 from supervisor.model.states import Reason, State, is_legal
-from supervisor.store import open_store
+from supervisor.store import Store, open_store
 from supervisor.store.schema import attempts, audit_log, outbox, tasks
 
 OUTCOMES = st.sampled_from(
@@ -54,24 +56,21 @@ SECONDS = st.integers(0, 100)
 class LedgerLife(RuleBasedStateMachine):
     """Clients, nodes and operators at work on one store, in any order."""
 
-    empty: Path
+    opened: Callable[[], AbstractContextManager[Store]]
 
     ids = Bundle("ids")
     claims = Bundle("claims")
 
     @initialize()
     def open(self) -> None:
-        self.folder = tempfile.TemporaryDirectory()
-        path = Path(self.folder.name) / "tasks.db"
-        shutil.copy(self.empty, path)
-        self.scene = Scene(open_store(f"sqlite:///{path}", create=False))
+        self.stack = ExitStack()
+        self.scene = Scene(self.stack.enter_context(type(self).opened()))
         self.ended: Counter[tuple[str, int]] = Counter()
         self.written: set[str] = set()
 
     def teardown(self) -> None:
-        if hasattr(self, "scene"):
-            self.scene.store.close()
-            self.folder.cleanup()
+        if hasattr(self, "stack"):
+            self.stack.close()
 
     @rule(target=ids, key=KEYS, delay=SECONDS, ttl=st.sampled_from([None, 30.0]))
     def submit(self, key: str | None, delay: int, ttl: float | None) -> str:
@@ -198,14 +197,32 @@ def _several(claims: list[Claim]) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
-def test_no_sequence_of_verbs_breaks_a_promise(empty_store_file: Path) -> None:
-    LedgerLife.empty = empty_store_file
+@contextmanager
+def _in_a_file(empty: Path) -> Iterator[Store]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tasks.db"
+        shutil.copy(empty, path)
+        with closing(open_store(f"sqlite:///{path}", create=False)) as store:
+            yield store
+
+
+def _life(examples: int, opened: Callable[[], AbstractContextManager[Store]]) -> None:
+    LedgerLife.opened = staticmethod(opened)
     run_state_machine_as_test(
         LedgerLife,
         settings=settings(
-            max_examples=60,
+            max_examples=examples,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_no_sequence_of_verbs_breaks_a_promise(empty_store_file: Path) -> None:
+    _life(60, lambda: _in_a_file(empty_store_file))
+
+
+def test_no_sequence_of_verbs_breaks_a_promise_on_a_server(database_url: str) -> None:
+    with closing(open_store(database_url, create=False)) as store:
+        _life(20, lambda: nullcontext(emptied(store)))

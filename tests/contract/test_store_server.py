@@ -384,3 +384,16 @@ def test_of_many_that_want_to_lead_one_does(scene: Scene) -> None:
 def test_a_ledger_needs_no_clock_of_its_own(store: Store) -> None:
     assert Ledger(store).clock is store.clock
     assert Ledger(store, SystemClock()).clock is not store.clock
+
+
+def test_a_node_whose_lease_is_over_claims_nothing(scene: Scene) -> None:
+    """A claim may have been on its way when the link was cut, and arrive when it is healed."""
+    scene.now = scene.store.clock.now()
+    scene.register()
+    scene.submit()
+    with scene.ledger.transaction() as tx:
+        tx.revive(NODE, -1, 0.0)
+    assert scene.claim() == []
+    with scene.ledger.transaction() as tx:
+        tx.revive(NODE, 60, 0.0)
+    assert len(scene.claim()) == 1

@@ -12,12 +12,20 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, delete, literal_column, select, text, update
+from sqlalchemy import bindparam, delete, func, literal_column, select, text, update
 
 from supervisor.model.record import Claim, Level, Owner, Started
 from supervisor.model.states import State, require_legal
 from supervisor.store.ledger.audit import SUPERVISOR, insert_audit
-from supervisor.store.schema import WHOLE_QUEUE, attempts, checkpoints, outbox, queues, tasks
+from supervisor.store.schema import (
+    WHOLE_QUEUE,
+    attempts,
+    checkpoints,
+    nodes,
+    outbox,
+    queues,
+    tasks,
+)
 from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered
 
 
@@ -39,6 +47,8 @@ def claim(
     """
     if not owners:
         return []
+    if session.has_leases and session.row(_select_lapsed, node_id) is not None:
+        return []  # it was sent before a link was cut: others may own by now what this node runs
     allowed = types if only is None else only
     if tips is None:
         chosen = _due(session, queues, types, len(owners), now, allowed)
@@ -225,6 +235,13 @@ def started(session: Session, starts: Sequence[Started]) -> None:
             )
             for start in starts
         ],
+    )
+
+
+def _select_lapsed() -> Ordered:
+    lapsed = nodes.c.lease_until <= func.clock_timestamp()
+    return ordered(
+        select(nodes.c.node_id).where(nodes.c.node_id == bindparam("the_node"), lapsed), "the_node"
     )
 
 

@@ -1,4 +1,4 @@
-"""Two nodes on one PostgreSQL: one dies, stands still, or hears nothing any more; the other goes on.
+"""Two nodes on one PostgreSQL: one dies, stands still, or hears nothing more; the other goes on.
 
 Both are on this host, so a node that is dead is proven dead by its process; one that is stopped or
 cut off lives, and only its lease says that its tasks may be taken over.
@@ -108,11 +108,12 @@ def test_the_tasks_of_a_node_that_stands_still_move_over(pair: Pair, tmp_path: P
     path = tmp_path / "ends"
     first.start()
     task_id = begin_on(first, "wait", path)
-    [worker] = [a.pid for a in first.attempts(task_id)]
+    held_id = begin_on(first, "regex", timeout=600, soft_timeout=599)  # it never lets the GIL go
+    pids = [first.attempts(one)[0].pid for one in (task_id, held_id)]
     second.start()
     first.signal(signal.SIGSTOP)
     stopped_at = time.monotonic()
-    eventually(lambda: not tree.is_alive(worker), LEASE_S, "its worker is ended for it")
+    eventually(lambda: not any(map(tree.is_alive, pids)), LEASE_S, "its workers are ended for it")
     assert time.monotonic() - stopped_at < LEASE_S
     taken_over(second, task_id)
     [lost, again] = second.attempts(task_id)
@@ -124,6 +125,8 @@ def test_the_tasks_of_a_node_that_stands_still_move_over(pair: Pair, tmp_path: P
     assert [e["why"] for e in first.events("node.fenced")]
     assert text(path) == []  # it was told nothing: its node stood still
     assert second.attempts(task_id)[1].outcome is None  # and goes on over there
+    assert second.app.cancel(task_id, by="me", reason="seen")
+    assert second.reader.task(held_id).state is TIMEOUT  # it had no retry
     serve_together(pair)
 
 
@@ -166,6 +169,26 @@ def test_a_node_that_is_cut_off_ends_what_it_runs(pair: Pair, tmp_path: Path) ->
     assert first.metrics()["supervisor_fences_total", ()] == 1
     assert first.metrics()["supervisor_fenced", ()] == 0
     serve_together(pair)
+
+
+def test_the_watchdog_is_watched_itself(pair: Pair) -> None:
+    first, _ = pair
+    first.start()
+
+    def watchdog() -> int:
+        return next((p for p in tree.children(first.pid) if "watchdog" in cmdline(p)), 0)
+
+    before = watchdog()
+    os.kill(before, signal.SIGKILL)
+    eventually(lambda: watchdog() not in (0, before), LEASE_S, "there is another")
+    assert first.stop() == 0
+
+
+def cmdline(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+    except OSError:
+        return ""
 
 
 def test_an_end_of_the_dark_counts_if_nobody_took_over(pair: Pair, tmp_path: Path) -> None:

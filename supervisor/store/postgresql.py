@@ -187,7 +187,8 @@ class ServerStore(Store):
             try:
                 yield connection
             finally:
-                with suppress(sa.exc.DBAPIError):  # the link may be lost: then there is nothing
+                # The link may be lost: then there is nothing to be rolled back.
+                with suppress(sa.exc.DBAPIError, sa.exc.PendingRollbackError):
                     connection.exec_driver_sql("ROLLBACK")
 
     def _begin(self, how: str = "") -> str:

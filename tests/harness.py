@@ -318,17 +318,16 @@ class NodeUnderTest:
         return pid
 
     def extra_processes(self) -> list[str]:
-        """Return what lives below a running node beside zygote and workers; none if it is idle."""
-        workers = set(self.worker_pids())
-        known = {self.pid, *workers}
-        zygotes = [
-            p for p in self.processes() if p not in known and _cmdline(p).count("worker.zygote")
-        ]
-        return [
-            f"{pid}: {_cmdline(pid)}"
-            for pid in self.processes()
-            if pid not in known and pid not in zygotes
-        ]
+        """Return what lives below a running node that does not belong to it when it is idle."""
+        known = {self.pid, *self.worker_pids()}
+        words = {pid: _cmdline(pid) for pid in self.processes() if pid not in known}
+        own = ("worker.zygote", "worker.watchdog")
+        return [f"{pid}: {text}" for pid, text in words.items() if not any(x in text for x in own)]
+
+    @property
+    def own_processes(self) -> int:
+        """How many processes an idle node is beside its workers: itself, zygote and watchdog."""
+        return 2 if self.is_alone else 3
 
     def leftover_files(self) -> list[str]:
         """Return the files below TMPDIR that a stopped node should have removed."""

@@ -310,8 +310,17 @@ def start_fleet(start: Start, number: int) -> list[NodeUnderTest]:
 def settle(node: NodeUnderTest, workers: int) -> None:
     """Require the full number of workers after the storm, and nobody else."""
     eventually(lambda: len(node.worker_pids()) == workers, 15, "all workers are there")
-    eventually(lambda: not node.extra_processes(), 5, "no other process is left")
-    eventually(lambda: len(node.processes()) == workers + 2, 5, "node, zygote and workers")
+    nobody_else(node)
+    wanted = workers + node.own_processes
+    eventually(lambda: len(node.processes()) == wanted, 5, f"{wanted} processes")
+
+
+def nobody_else(node: NodeUnderTest) -> None:
+    """Require that nothing but its own lives below a node."""
+    give_up = time.monotonic() + 5
+    while others := node.extra_processes():
+        assert time.monotonic() < give_up, others
+        time.sleep(0.05)
 
 
 def chosen_seed(given: int | None = None) -> int:

@@ -47,6 +47,7 @@ class Dispatching:
         self._poll_s = poll_s if floor.lease is None else max(poll_s, SERVER_POLL_S)
         self._poll_wait_s = self._poll_s
         self._tips: tuple[str, ...] = ()
+        self._asked_for: tuple[str, ...] = ()
         self._wanted: int | None = None
         self._served: tuple[tuple[str, ...] | None, frozenset[str]] | None = None
         self._paused: frozenset[tuple[str, int]] = frozenset()
@@ -112,7 +113,8 @@ class Dispatching:
         if scan:
             self._hungry, self._polled_at = False, now
         owners, behind = [self._place(s) for s in empty], [self._place(s) for s in ahead]
-        tips, self._tips = self._tips, ()
+        self._asked_for = tips = self._tips
+        self._tips = ()
         queues = floor.settings.queues or None
         return [port.ClaimFor(owners, types, queues, behind, short, tips, scan)]
 
@@ -218,12 +220,25 @@ class Dispatching:
             self._scanned(claimed, now)
         else:
             self._tried(claimed)
+        self._count(claimed)
         for owner in claimed.asked:
             if (slot := floor.slots.get(owner.worker_id)) is not None:
                 slot.promised = max(0, slot.promised - 1)
         for claim in claimed.claims:
             self._in_play[claim.type] = now
             self._assign(claim, now)
+
+    def _count(self, claimed: port.Claimed) -> None:
+        """Count what was claimed, and the named ids that somebody else was before us at.
+
+        Where all places were filled, the ids that are left were not tried.
+        """
+        got = {claim.task_id for claim in claimed.claims}
+        full = len(got) == len(claimed.asked)
+        missed = 0 if full else sum(tip not in got for tip in self._asked_for)
+        self._asked_for = ()
+        self._floor.metrics.inc("claims_tried_total", len(got) + missed)
+        self._floor.metrics.inc("claims_missed_total", missed)
 
     def _tried(self, claimed: port.Claimed) -> None:
         """Take in what became of the ids that the bell had named.

@@ -241,6 +241,13 @@ def _of_many() -> tuple[Metric, ...]:
             "",
             "Transactions that another one stood in the way of, and that were tried again.",
         ),
+        Metric("claims_tried_total", COUNTER, "", "Tasks that the node tried to claim."),
+        Metric(
+            "claims_missed_total",
+            COUNTER,
+            "",
+            "Of those, the ones that another node had, or that waited no longer.",
+        ),
     )
 
 

@@ -177,6 +177,7 @@ class TestCatalog:
             "store_up", "store_commit_duration_seconds", "store_errors_total", "restart_halted",
             "unreaped", "build_info", "label_values_dropped_total", "fenced", "fences_total",
             "sweeper_leading", "clock_skew_seconds", "store_conflicts_total",
+            "claims_tried_total", "claims_missed_total",
         }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Measure, print the table, keep the list; exit 1 when a budget is missed (never with --quick).
 
-A benchmark is a module of this package with `measure(folder, scale) -> list[Figure]`, named here.
+A benchmark is a module of this package with `measure(place, scale) -> list[Figure]`, named here
+with the kinds of store it is of interest for. Each runs on a new store, with new servers.
 """
 
 from __future__ import annotations
@@ -8,43 +9,66 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-import tempfile
+from dataclasses import replace
 from pathlib import Path
 
-from bench.figure import Figure, keep, table
+from bench.figure import Figure, keep, machine, table
+from bench.peers import server
+from bench.place import Kind, made
 
-BENCHES = (
-    "start",
-    "submit",
-    "drain",
-    "latency",
-    "births",
-    "replacement",
-    "cancel",
-    "idle",
-    "scrape",
-    "probes",
-    "agent",
-    "capture",
-    "memory",
-)
+FILE, SERVER, ALL = (Kind.SQLITE,), (Kind.POSTGRESQL, Kind.REDIS), tuple(Kind)
+BENCHES = {
+    "start": FILE,
+    "submit": ALL,
+    "drain": ALL,
+    "latency": ALL,
+    "births": FILE,
+    "replacement": FILE,
+    "cancel": ALL,
+    "idle": ALL,
+    "scaling": SERVER,
+    "scrape": FILE,
+    "probes": FILE,
+    "agent": FILE,
+    "capture": FILE,
+    "memory": FILE,
+}
 
 
 def main() -> int:
     """Run the named benchmarks, or all."""
+    options = _options()
+    kinds = [Kind(name) for name in options.store or Kind]
+    if any(kind is not Kind.SQLITE for kind in kinds) and (gone := server.missing(server.ALL)):
+        print(f"missing: {' '.join(gone)}; or measure with --store sqlite", file=sys.stderr)
+        return 69
+    figures: list[Figure] = []
+    for name in options.names or BENCHES:
+        for kind in [kind for kind in BENCHES[name] if kind in kinds]:
+            print(f"measuring {name}, {kind} …", file=sys.stderr)
+            figures += _measured(name, kind, 0.1 if options.quick else 1.0)
+    print(table(figures))
+    print(machine())
+    print(f"kept in {keep(figures).relative_to(Path.cwd())}", file=sys.stderr)
+    return 0 if options.quick or all(figure.ok for figure in figures) else 1
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*BENCHES, []], help="which ones (all)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the tasks")
-    options = parser.parse_args()
-    figures: list[Figure] = []
-    for name in options.names or BENCHES:
-        print(f"measuring {name} …", file=sys.stderr)
-        bench = importlib.import_module(f"bench.{name}")
-        with tempfile.TemporaryDirectory(prefix="supervisor-bench-") as folder:
-            figures += bench.measure(Path(folder), 0.1 if options.quick else 1.0)
-    print(table(figures))
-    print(f"kept in {keep(figures).relative_to(Path.cwd())}", file=sys.stderr)
-    return 0 if options.quick or all(figure.ok for figure in figures) else 1
+    parser.add_argument("--store", nargs="+", choices=[*Kind], help="on these only (all)")
+    return parser.parse_args()
+
+
+def _measured(name: str, kind: Kind, scale: float) -> list[Figure]:
+    """Return the figures of one benchmark; where there are several stores they name theirs."""
+    bench = importlib.import_module(f"bench.{name}")
+    with made(kind) as place:
+        figures: list[Figure] = bench.measure(place, scale)
+    if BENCHES[name] is FILE:
+        return figures
+    return [replace(figure, name=f"{figure.name}, {kind}") for figure in figures]
 
 
 if __name__ == "__main__":

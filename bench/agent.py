@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from autopsy.ring import LogRing, RingHandler, create_log_ring
@@ -20,6 +19,7 @@ from autopsy.sampler import PERIOD_S, Sampler
 from autopsy.stackring import create_stack_ring
 from bench import node
 from bench.figure import Figure, at_most
+from bench.place import Place
 
 ROUNDS = 15
 #: A loop is sampled so many times as often as it is in a worker; its loss is divided by that.
@@ -28,12 +28,12 @@ SLEEPERS = 20
 TASKS = 20_000
 
 
-def measure(folder: Path, scale: float) -> list[Figure]:
+def measure(place: Place, scale: float) -> list[Figure]:
     """By turns with and without, each in a process of its own or in the same worker."""
     rounds = max(3, int(ROUNDS * scale))
     return [
         *_beside_a_plain_process(rounds),
-        _sleeping(folder, max(4.0, 20 * scale)),
+        _sleeping(place, max(4.0, 20 * scale)),
         at_most("log record into the ring, beside NullHandler", _log_us(rounds), "µs", 3),
         *_samples(),
     ]
@@ -127,18 +127,16 @@ def _lock_s() -> float:
     return time.thread_time() - began
 
 
-def _sleeping(folder: Path, seconds: float) -> Figure:
+def _sleeping(place: Place, seconds: float) -> Figure:
     """Return the CPU of workers whose tasks sleep, above that of the same that take no samples."""
     shares = {}
     for window in ("300", "0"):
-        place = folder / f"window{window}"
-        place.mkdir()
-        shares[window] = _sleeping_share(place, window, seconds)
+        shares[window] = _sleeping_share(place.below(f"window{window}"), window, seconds)
     more = (shares["300"] - shares["0"]) * 100
     return at_most("sampling a sleeping task", more, "% of a core", 2)
 
 
-def _sleeping_share(place: Path, window: str, seconds: float) -> float:
+def _sleeping_share(place: Place, window: str, seconds: float) -> float:
     with node.ready(place, "--stack-window", window, workers=SLEEPERS) as (_, client, _url):
         handles = client.submit([node.spec("rest", seconds=seconds + 3) for _ in range(SLEEPERS)])
         pids = node.workers_of(place)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import statistics
 import time
-from pathlib import Path
 
 from bench import node
 from bench.figure import REPEATS, Figure, at_most
+from bench.place import Place
 
 WORKERS = 300
 
 
-def measure(folder: Path, scale: float) -> list[Figure]:
+def measure(place: Place, scale: float) -> list[Figure]:
     """From the start of the node to its last ready worker; from SIGTERM to its exit."""
     workers = max(10, int(WORKERS * scale))
     births, ends = [], []
     for turn in range(REPEATS):
-        place = folder / f"births{turn}"
-        place.mkdir()
-        born_s, ended_s = _live_once(place, workers)
+        born_s, ended_s = _live_once(place.below(f"births{turn}"), workers)
         births.append(born_s)
         ends.append(ended_s)
     return [
@@ -28,7 +26,7 @@ def measure(folder: Path, scale: float) -> list[Figure]:
     ]
 
 
-def _live_once(place: Path, workers: int) -> tuple[float, float]:
+def _live_once(place: Place, workers: int) -> tuple[float, float]:
     node.fill(place, 0)
     with node.running(place, workers=workers) as process:
         born_s = _all_ready_s(place, workers)
@@ -42,13 +40,12 @@ def _live_once(place: Path, workers: int) -> tuple[float, float]:
     return born_s, ended_s
 
 
-def _all_ready_s(place: Path, workers: int) -> float:
+def _all_ready_s(place: Place, workers: int) -> float:
     """Wait for the record of every worker; return the seconds from the node's to the last one."""
-    db = node.database(place)
-    node.wait_until(lambda: node.count(db, "workers") >= workers, 60, 0.05)
-    last, first = db.execute(
-        "SELECT max(w.started_at), n.started_at FROM workers w JOIN nodes n USING (node_id)"
-    ).fetchone()
-    db.close()
+    with place.database() as db:
+        node.wait_until(lambda: db.count("workers") >= workers, 60, 0.05)
+        ((last, first),) = db.rows(
+            "SELECT max(w.started_at), n.started_at FROM workers w JOIN nodes n USING (node_id)"
+        )
     seconds: float = (last - first) / 1_000_000
     return seconds

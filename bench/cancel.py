@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import statistics
 import time
-from pathlib import Path
 
 from bench import node
 from bench.figure import Figure, at_most, quantile
+from bench.place import Place
 from supervisor.client import Client
 
 GRACE_S, CAPTURE_S = 1.0, 2.0
 
 
-def measure(folder: Path, scale: float) -> list[Figure]:
+def measure(place: Place, scale: float) -> list[Figure]:
     """From the call of cancel() to the row that reads CANCELED."""
-    place = folder / "cancel"
-    place.mkdir()
     flags = [
         *("--cancel-grace", str(GRACE_S), "--autopsy-budget", str(CAPTURE_S)),
-        *("--autopsy-dir", str(folder / "autopsies")),
+        *("--autopsy-dir", str(place.folder / "autopsies")),
     ]
     with node.ready(place, *flags) as (_, client, _url):
         obeyed = [_cancel_ms(client, place, "obey") for _ in range(max(5, int(50 * scale)))]
@@ -36,22 +34,20 @@ def measure(folder: Path, scale: float) -> list[Figure]:
     ]
 
 
-def _cancel_ms(client: Client, place: Path, type_name: str) -> float:
+def _cancel_ms(client: Client, place: Place, type_name: str) -> float:
     (handle,) = client.submit([node.spec(type_name)])
-    db = node.database(place)
+    with place.database() as db:
 
-    def row(task_id: str = handle.task_id) -> tuple[str, int | None]:
-        found: tuple[str, int | None] = db.execute(
-            "SELECT t.state, a.started_at FROM tasks t LEFT JOIN attempts a USING (task_id) "
-            "WHERE t.task_id = ?",
-            (task_id,),
-        ).fetchone()
-        return found
+        def row() -> tuple[str, object]:
+            (found,) = db.rows(
+                "SELECT t.state, a.started_at FROM tasks t LEFT JOIN attempts a USING (task_id) "
+                "WHERE t.task_id = ?",
+                handle.task_id,
+            )
+            return found[0], found[1]
 
-    node.wait_until(lambda: row()[1] is not None)
-    began = time.perf_counter()
-    handle.cancel(by="bench", reason="measuring")
-    node.wait_until(lambda: row()[0] == "CANCELED")
-    waited_ms = (time.perf_counter() - began) * 1000
-    db.close()
-    return waited_ms
+        node.wait_until(lambda: row()[1] is not None)
+        began = time.perf_counter()
+        handle.cancel(by="bench", reason="measuring")
+        node.wait_until(lambda: row()[0] == "CANCELED")
+        return (time.perf_counter() - began) * 1000

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from bench import node
 from bench.figure import Figure, at_most, quantile
+from bench.place import Place
 
 #: Stuck in ways that cost the autopsy different things: threads, ptrace, sockets, memory, tasks.
 _PROGRAMS = {
@@ -59,7 +60,7 @@ BUDGET_MS = 2000
 BETWEEN_S = 0.3
 
 
-def measure(folder: Path, scale: float) -> list[Figure]:
+def measure(place: Place, scale: float) -> list[Figure]:
     """From the start of the command to its end, as a person or a node waits for it."""
     rounds = max(1, int(8 * scale))
     taken: list[float] = []
@@ -75,7 +76,7 @@ def measure(folder: Path, scale: float) -> list[Figure]:
         at_most("evidence of a stuck process, p95", quantile(taken, 0.95), "ms", BUDGET_MS),
         at_most("evidence of a stuck process, the longest", max(taken), "ms", BUDGET_MS * 2),
         at_most("evidence of 1,000 threads", many, "ms", BUDGET_MS),
-        at_most("a busy process between examinations", _loss(folder, scale), "% slower", 5),
+        at_most("a busy process between examinations", _loss(place.folder, scale), "% slower", 5),
     ]
 
 

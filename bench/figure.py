@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 OUT = Path(__file__).parent / "out" / "latest.json"
@@ -67,11 +70,18 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
-def keep(figures: Sequence[Figure]) -> Path:
+def machine() -> str:
+    """Return what the figures were measured on, and who else was at work there."""
+    load = " ".join(f"{one:.1f}" for one in os.getloadavg())
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{now}; {os.cpu_count()} CPUs, {platform.platform()}; load {load}"
+
+
+def keep(figures: Sequence[Figure], out: Path = OUT) -> Path:
     """Write the list where the other tools look for it."""
-    OUT.parent.mkdir(exist_ok=True)
-    OUT.write_text(json.dumps([figure.as_row() for figure in figures], indent=1) + "\n")
-    return OUT
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps([figure.as_row() for figure in figures], indent=1) + "\n")
+    return out
 
 
 def table(figures: Sequence[Figure]) -> str:

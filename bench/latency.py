@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import statistics
 import time
-from pathlib import Path
 
 from bench import node
 from bench.figure import Figure, at_most, quantile
+from bench.place import Place
 
 
-def measure(folder: Path, scale: float) -> list[Figure]:
+def measure(place: Place, scale: float) -> list[Figure]:
     """From the submit call to the first line of the body, one task each 20 ms."""
-    stamps = folder / "stamps"
-    port = node.free_port()
-    node.fill(folder, 0)
+    stamps = place.folder / "stamps"
     stamp = node.spec("stamp", path=str(stamps))
     sent = []
-    with node.running(folder, port=port) as process:
-        node.wait_ready(process, port)
-        client = node.client(folder)
+    with node.ready(place) as (_, client, _url):
         for _ in range(int(300 * scale)):
             sent.append(time.monotonic_ns())
             client.submit([stamp])
             time.sleep(0.02)
-        client.close()
-        time.sleep(0.5)
+        node.wait_until(lambda: len(stamps.read_text().split()) >= len(sent), every_s=0.05)
     seen = sorted(int(line) for line in stamps.read_text().split())
     waits = [(b - a) / 1e6 for a, b in zip(sent, seen, strict=True)]
     return [

@@ -1,11 +1,9 @@
-"""A real node for the benchmarks, and the store it runs on."""
+"""A real node for the benchmarks, on the store of a place."""
 
 from __future__ import annotations
 
 import json
 import os
-import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -16,11 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.peers.server import free_port as free_port
+from bench.place import Database, Place
 from supervisor.client import Client
-from supervisor.clock import SystemClock
 from supervisor.model.spec import TaskSpec, parse_spec
 from supervisor.settings import load_settings
-from supervisor.store import Ledger, open_store
+from supervisor.store import open_store
 
 ROOT = Path(__file__).parent.parent
 NOOP = TaskSpec(type="noop", queue="bench")
@@ -31,51 +30,35 @@ def spec(type_name: str, **params: object) -> TaskSpec:
     return parse_spec({"type": type_name, "queue": "bench", "params": params})
 
 
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+def client(place: Place) -> Client:
+    """Return a client of the place's store, as a program that submits has it."""
+    return Client(load_settings({"store": place.store, "queue": place.queue}, {}, None))
 
 
-def client(folder: Path) -> Client:
-    """Return a client of the folder's store, as a program that submits has it."""
-    return Client(load_settings({"store": address(folder)}, {}, None))
-
-
-def address(folder: Path) -> str:
-    """Return the store's address in this folder."""
-    return f"sqlite:///{folder / 'bench.db'}"
-
-
-def fill(folder: Path, tasks: int, type_name: str = "noop") -> float:
-    """Submit that many tasks in bulk and return the rate per second."""
-    clock = SystemClock()
-    store = open_store(address(folder), create=True)
-    ledger = Ledger(store, clock)
+def fill(place: Place, tasks: int, type_name: str = "noop", **params: object) -> float:
+    """Submit that many tasks in bulk, make the store if need be; return the rate per second."""
+    open_store(place.store, create=True).close()
+    one, submitter = spec(type_name, **params), client(place)
     began = time.perf_counter()
     for first in range(0, tasks, 1000):
-        specs = [TaskSpec(type=type_name, queue="bench")] * min(1000, tasks - first)
-        with ledger.transaction() as tx:
-            tx.submit(specs, clock.now())
+        submitter.submit([one] * min(1000, tasks - first))
     rate = tasks / (time.perf_counter() - began)
-    store.close()
+    submitter.close()
     return rate
 
 
 @contextmanager
 def running(
-    folder: Path, *flags: str, workers: int = 2, port: int = 0
+    place: Place, *flags: str, workers: int = 2, port: int = 0, name: str = "node"
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a node on the folder's store, with these flags beside, and stop it at the end."""
+    """Run a node on the place's store, with these flags beside, and stop it at the end."""
     command = [
         *(sys.executable, "-m", "supervisor", "run", "bench.tasks:app"),
-        *("--store", address(folder), "--workers", str(workers)),
+        *("--store", place.store, "--queue", place.queue, "--workers", str(workers)),
         *("--metrics-listen", f"127.0.0.1:{port}" if port else "none"),
         *flags,
     ]
-    with (folder / "node.log").open("wb") as log:
+    with (place.folder / f"{name}.log").open("wb") as log:
         node = subprocess.Popen(command, cwd=ROOT, stderr=log, env={**os.environ, "NO_COLOR": "1"})
     try:
         yield node
@@ -86,17 +69,16 @@ def running(
 
 @contextmanager
 def ready(
-    folder: Path, *flags: str, workers: int = 2
+    place: Place, *flags: str, workers: int = 2
 ) -> Iterator[tuple[subprocess.Popen[bytes], Client, str]]:
     """Run a node on a new store until all workers are ready; with a client, and its metrics URL."""
-    fill(folder, 0)
+    fill(place, 0)
     port = free_port()
-    with running(folder, *flags, workers=workers, port=port) as process:
+    with running(place, *flags, workers=workers, port=port) as process:
         wait_ready(process, port)
-        db = database(folder)
-        wait_until(lambda: count(db, "workers") == workers)
-        db.close()
-        submitter = client(folder)
+        with place.database() as db:
+            wait_until(lambda: db.count("workers") == workers)
+        submitter = client(place)
         yield process, submitter, f"http://127.0.0.1:{port}/metrics"
         submitter.close()
 
@@ -110,18 +92,16 @@ def wait_until(told: Callable[[], bool], timeout_s: float = 60, every_s: float =
         time.sleep(every_s)
 
 
-def count(db: sqlite3.Connection, rows: str) -> int:
-    """Return how many there are of what stands after FROM."""
-    number: int = db.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]
-    return number
+def wait_drained(db: Database, filled: int, tasks: float) -> None:
+    """Wait until about so many tasks have ended, by the audit trail that was `filled` long."""
+    node_rows = 2 * tasks  # of each: claimed, returned
+    wait_until(lambda: db.trail() - filled >= node_rows, 240, 0.01)
 
 
-def workers_of(folder: Path) -> list[int]:
+def workers_of(place: Place) -> list[int]:
     """Return the pids of the workers that live."""
-    db = database(folder)
-    rows = db.execute("SELECT pid FROM workers WHERE ended_at IS NULL").fetchall()
-    db.close()
-    return [pid for (pid,) in rows]
+    with place.database() as db:
+        return [pid for (pid,) in db.rows("SELECT pid FROM workers WHERE ended_at IS NULL")]
 
 
 def exact_cpu_s(pid: int) -> float:
@@ -145,16 +125,16 @@ def wait_ready(node: subprocess.Popen[bytes], port: int) -> None:
     wait_until(ready, 20, 0.005)
 
 
-def events(folder: Path, name: str) -> list[dict[str, Any]]:
+def events(place: Place, name: str) -> list[dict[str, Any]]:
     """Return the lines of the node's log that tell this event, oldest first."""
     mark = f'"event": "{name}"'
-    with (folder / "node.log").open() as log:
+    with (place.folder / "node.log").open() as log:
         return [json.loads(line) for line in log if mark in line and line.endswith("}\n")]
 
 
-def database(folder: Path) -> sqlite3.Connection:
-    """Open the store for counting."""
-    return sqlite3.connect(f"file:{folder / 'bench.db'}?mode=ro", uri=True, timeout=10)
+def servers_cpu_s(place: Place) -> float:
+    """Return the CPU seconds of the servers of a place."""
+    return sum(cpu_s(pid) for pid in place.pids)
 
 
 def cpu_s(pid: int) -> float:

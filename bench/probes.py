@@ -14,6 +14,7 @@ from typing import Any
 
 from bench import node, tasks
 from bench.figure import Figure, at_most
+from bench.place import Place
 from supervisor.client import Client
 from supervisor.worker.context import TaskContext
 
@@ -27,12 +28,15 @@ class _Unwatched:
         """Take a report of progress."""
 
 
-def measure(folder: Path, scale: float) -> list[Figure]:
+def measure(place: Place, scale: float) -> list[Figure]:
     """Steps per CPU second of one body in a worker and in a plain forked process, by turns."""
     seconds = max(0.3, 2 * scale)
     watched: list[float] = []
     plain: list[float] = []
-    with node.ready(folder, workers=1) as (_, client, _url), _plain_process(folder) as unwatched:
+    with (
+        node.ready(place, workers=1) as (_, client, _url),
+        _plain_process(place.folder) as unwatched,
+    ):
         runs: list[tuple[list[float], Callable[[], float]]] = [
             (watched, lambda: _in_a_worker(client, seconds)),
             (plain, lambda: _in_a_plain_process(unwatched, seconds)),

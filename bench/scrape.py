@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 import urllib.request
-from pathlib import Path
 
 from bench import node
 from bench.figure import Figure, at_most, quantile
+from bench.place import Place
 
 
-def measure(folder: Path, scale: float) -> list[Figure]:
+def measure(place: Place, scale: float) -> list[Figure]:
     """GET /metrics of a node that drains no-op tasks meanwhile."""
     waits = []
-    with node.ready(folder) as (_, _client, url):
-        node.fill(folder, int(30_000 * scale))
+    with node.ready(place) as (_, _client, url):
+        node.fill(place, int(30_000 * scale))
         for _ in range(max(20, int(100 * scale))):
             began = time.perf_counter()
             with urllib.request.urlopen(url, timeout=5) as answer:

@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import statistics
 import time
-from pathlib import Path
 
 from bench import node, reference
 from bench.figure import REPEATS, Figure
+from bench.place import Kind, Place
+
+FLOORS = {Kind.SQLITE: 3_500, Kind.POSTGRESQL: 2_000, Kind.REDIS: 2_000}
+BULK_FLOOR = 50_000
 
 
-def measure(folder: Path, scale: float) -> list[Figure]:
-    """Submitting one by one through the public client, and in bulk."""
+def measure(place: Place, scale: float) -> list[Figure]:
+    """Submitting one by one through the public client, and a thousand at a time."""
     number = int(3000 * scale)
-    node.fill(folder, 1)
-    client = node.client(folder)
+    node.fill(place, 1)
+    client = node.client(place)
     rates, peers = [], []
     for turn in range(REPEATS):
         began = time.perf_counter()
         for _ in range(number):
             client.submit([node.NOOP])
         rates.append(number / (time.perf_counter() - began))
-        peers.append(reference.enqueue_rate(folder / f"peer{turn}.db", number))
+        peers.append(reference.enqueue_rate(place.below(f"peer{turn}"), number))
     client.close()
-    bulk = statistics.median(node.fill(folder, int(20_000 * scale)) for _ in range(REPEATS))
+    bulk = statistics.median(node.fill(place, int(20_000 * scale)) for _ in range(REPEATS))
+    beside = reference.of(place)
     return [
         Figure(
             name="submit one by one",
             value=statistics.median(rates),
             unit="/s",
-            floor=3500,
-            peer=reference.NAME,
+            floor=FLOORS[place.kind],
+            peer=beside.name,
             peer_value=statistics.median(peers),
-            peer_there=reference.ENQUEUE_THERE,
+            peer_there=beside.enqueue_there,
         ),
-        Figure(name="submit in bulk", value=bulk, unit="/s", floor=50_000),
+        Figure(name="submit in bulk", value=bulk, unit="/s", floor=BULK_FLOOR),
     ]

@@ -9,15 +9,22 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bench.node import free_port
-
 START_S = 30.0
+#: What makes a PostgreSQL keep every commit and clean up behind itself while it is measured.
+DURABLE = (
+    *("fsync=on", "synchronous_commit=on", "full_page_writes=on", "shared_buffers=256MB"),
+    *("autovacuum=on", "autovacuum_naptime=5s"),
+)
+#: What makes a Redis keep nothing: a doorbell has nothing to lose.
+FORGETFUL = ("--save", "", "--appendonly", "no")
+Kind = Literal["redis", "postgres"]
+ALL: tuple[Kind, ...] = ("redis", "postgres")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +35,29 @@ class Server:
     pid: int
 
 
-def serving(
-    kind: Literal["redis", "postgres"] | None, folder: Path
-) -> AbstractContextManager[Server | None]:
-    """Run such a server until the end of the block; None runs none."""
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def serving(kind: Kind | None, folder: Path) -> AbstractContextManager[Server | None]:
+    """Run such a server until the end of the block, Redis at its defaults; None runs none."""
     if kind is None:
         return nullcontext(None)
-    return _redis(folder) if kind == "redis" else _postgres(folder)
+    return _redis(folder) if kind == "redis" else durable_postgresql(folder)
 
 
-def missing(kinds: set[str | None]) -> list[str]:
+def forgetful_redis(folder: Path) -> AbstractContextManager[Server]:
+    """Run a Redis that keeps nothing on disk until the end of the block."""
+    return _redis(folder, *FORGETFUL)
+
+
+def missing(kinds: Iterable[str | None]) -> list[str]:
     """Return the Debian packages of servers that are wanted and not installed."""
-    wanted = []
+    kinds, wanted = set(kinds), []
     if "redis" in kinds and shutil.which("redis-server") is None:
         wanted.append("redis-server")
     if "postgres" in kinds and not _postgres_programs():
@@ -57,9 +75,9 @@ def install(packages: Sequence[str]) -> None:
 
 
 @contextmanager
-def _redis(folder: Path) -> Iterator[Server]:
+def _redis(folder: Path, *options: str) -> Iterator[Server]:
     port = free_port()
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1"]
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", *options]
     data = folder / "redis"
     data.mkdir()
 
@@ -73,7 +91,8 @@ def _redis(folder: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def _postgres(folder: Path) -> Iterator[Server]:
+def durable_postgresql(folder: Path) -> Iterator[Server]:
+    """Run a PostgreSQL that keeps every commit until the end of the block."""
     port, programs = free_port(), Path(_postgres_programs())
     owner = "postgres" if os.getuid() == 0 else None  # it refuses to run as root
     data = folder / "pg"
@@ -82,9 +101,11 @@ def _postgres(folder: Path) -> Iterator[Server]:
         account = pwd.getpwnam(owner)
         os.chown(data, account.pw_uid, account.pw_gid)
     initdb = [str(programs / "initdb"), "--auth=trust", "--username=bench", "--pgdata=."]
+    initdb += ["--encoding=UTF8", "--locale=C", "--no-sync"]
     subprocess.run(initdb, check=True, cwd=data, user=owner, stdout=subprocess.DEVNULL)
     command = [str(programs / "postgres"), "-D", ".", "-p", str(port)]
     command += ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
+    command += [word for setting in DURABLE for word in ("-c", setting)]
     ready = [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
 
     def answers() -> bool:

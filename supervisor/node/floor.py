@@ -19,7 +19,7 @@ from supervisor.model.outcome import Outcome, StopMark
 from supervisor.model.record import ChildSpec, Claim, Ending
 from supervisor.model.states import REQUEUE_REASONS, Reason, State
 from supervisor.model.termination import Farewell
-from supervisor.node.port import Finish, Note, Pool, Scribe
+from supervisor.node.port import Finish, Note, Pool, Scribe, TypesNote
 from supervisor.queue import Listener
 from supervisor.settings import Settings, TaskLimits, TaskOptions
 from supervisor.telemetry.events import emit
@@ -208,6 +208,10 @@ class Floor:
         self.known[generation] = frozenset(self.types)
         alive = {slot.generation for slot in self.slots.values()} | {generation}
         self.known = {one: names for one, names in self.known.items() if one in alive}
+
+    def tell_types(self) -> None:
+        """Have it written down which types this node knows."""
+        self.scribe.ask(TypesNote({name: one.queue for name, one in self.options.items()}))
 
     def claimable(self, takers: Iterable[Slot]) -> tuple[str, ...]:
         """Return the types whose tasks may be started now, on any of these workers."""

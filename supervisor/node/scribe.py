@@ -141,6 +141,7 @@ class StoreScribe:
     def _turn(self, batch: Sequence[port.Request]) -> None:
         """Write one batch (with what is kept from before) and answer it."""
         self._kept += [r for r in batch if not isinstance(r, _QUESTIONS)]
+        talks = bool(batch or self._kept)
         claims = [r for r in batch if isinstance(r, port.ClaimFor)]
         try:
             self._require_file()
@@ -154,7 +155,8 @@ class StoreScribe:
                 emit("loop.failed", step="scribe", error=repr(exc), exc_info=True)
             self._store_away(exc, claims)
         else:
-            self._store_back()
+            if talks:  # else nobody has asked it anything
+                self._store_back()
 
     def _renew(self, batch: Sequence[port.Request]) -> None:
         request = next((r for r in reversed(batch) if isinstance(r, port.Renew)), None)

@@ -61,8 +61,7 @@ class Staffing:
         floor.learn(event.generation, event.types)
         floor.options = {info.name: TaskOptions(**info.options) for info in event.types}  # type: ignore[arg-type]
         floor.metrics.allow("type", floor.types)
-        queues = {name: options.queue for name, options in floor.options.items()}
-        floor.scribe.ask(port.TypesNote(queues))
+        floor.tell_types()
         emit("app.booted", app=self._app, types=sorted(floor.types))
         if event.obstacles:
             emit("app.unforkable", app=self._app, obstacles=list(event.obstacles))

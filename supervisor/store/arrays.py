@@ -72,6 +72,7 @@ class _Compiled:
     many: str
     each: str
     writers: tuple[Writer, ...]
+    answers: bool
 
     def columns(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
         """Return these rows as one array for each parameter."""
@@ -105,6 +106,7 @@ class ArrayStatements(Statements):
             many=_many(sql, arrays) if found else sql,
             each=_each(sql, arrays),
             writers=tuple(_WRITERS.get(array, _numbers) for array in arrays.values()),
+            answers=sql.startswith(("SELECT", "WITH")) or " RETURNING " in sql,
         )
         self._compiled[build] = ways
         return ways
@@ -138,12 +140,21 @@ def _each(sql: str, arrays: dict[str, str]) -> str:
 
 
 class ArraySession(Session):
-    """The cursor of an open transaction on PostgreSQL."""
+    """A connection in an open transaction on PostgreSQL.
 
-    __slots__ = ()
+    In a pipeline what asks for no answer is sent and not waited for; its error comes with the next
+    answer, or at the end.
+    """
+
+    __slots__ = ("_connection", "_pipeline")
 
     has_leases = True
     _statements: ArrayStatements
+
+    def __init__(self, connection: Any, statements: ArrayStatements, pipeline: Any = None) -> None:
+        super().__init__(connection.cursor(), statements)
+        self._connection = connection
+        self._pipeline = pipeline
 
     def rows(self, build: Build, *parameters: Any) -> list[Any]:
         found: list[Any] = self._run(self._statements.compiled(build).one, parameters).fetchall()
@@ -157,10 +168,13 @@ class ArraySession(Session):
             return []
         ways = self._statements.compiled(build, 1)
         cursor = self._run(ways.each, ways.columns(given))
-        return cursor.fetchall() if cursor.description else []
+        return cursor.fetchall() if ways.answers else []
 
     def write(self, build: Build, *parameters: Any) -> int:
-        count: int = self._run(self._statements.compiled(build).one, parameters).rowcount
+        cursor = self._run(self._statements.compiled(build).one, parameters)
+        if self._pipeline is not None:
+            self._pipeline.sync()
+        count: int = cursor.rowcount
         return count
 
     def write_many(self, build: Build, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -173,10 +187,12 @@ class ArraySession(Session):
             self._run(ways.many, ways.columns(rows))
 
     def lock(self, keys: Sequence[str]) -> None:
-        self._run(_LOCK, [_texts(keys)])
+        self._run(_LOCK, [_texts(keys)]).fetchall()
 
     def decode(self, value: Any) -> Any:
         return value.astimezone(UTC) if isinstance(value, datetime) else value
 
     def _run(self, sql: str, parameters: Sequence[Any]) -> Any:
-        return self._cursor.execute(sql, parameters)
+        cursor = self._connection.cursor()
+        cursor.execute(sql, parameters)
+        return cursor

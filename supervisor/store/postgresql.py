@@ -161,11 +161,16 @@ class ServerStore(Store):
     def writing(self, *, wait_s: float = WRITE_DEADLINE_S) -> Iterator[Session]:  # noqa: ARG002 - time-outs of the server
         with plain_errors(self.name):
             connection = self._begun()
+            sent = False
             try:
-                yield ArraySession(connection.cursor(), self.statements)
-                _commit(connection, self.name)
-            except BaseException:
+                with connection.pipeline() as pipeline:
+                    yield ArraySession(connection, self.statements, pipeline)
+                    sent = True
+                    connection.execute("COMMIT", prepare=False)
+            except BaseException as error:
                 self._give_up(connection)
+                if sent and connection.closed:
+                    raise _lost_at_commit(self.name, error) from error
                 raise
             self._idle.append(connection)
 
@@ -174,7 +179,7 @@ class ServerStore(Store):
         with plain_errors(self.name):
             connection = self._begun("SELECT 1")
             try:
-                yield ArraySession(connection.cursor(), self.statements)
+                yield ArraySession(connection, self.statements)
             except BaseException:
                 self._give_up(connection)
                 raise
@@ -248,7 +253,7 @@ class ServerStore(Store):
                 f"the connection is to another database than {self.name}",
                 remedy="Pass a connection to the task store's own database.",
             )
-        return ArraySession(driver.cursor(), self.statements)
+        return ArraySession(driver, self.statements)
 
     def upgrade(self) -> None:
         from supervisor.store.migrations import upgrade  # alembic costs 0.2 s: only when needed
@@ -305,16 +310,13 @@ def _identity(connection: sa.Connection) -> str | None:
     return None if found is None else str(found)
 
 
-def _commit(connection: psycopg.Connection[Any], name: str) -> None:
-    try:
-        connection.execute("COMMIT", prepare=False)
-    except psycopg.OperationalError as error:
-        raise StoreUnavailable(
-            f"the store {name} was lost while it committed: what was sent may have been written",
-            remedy="Look before you repeat it; a task_id or a dedup_key makes a repeat safe.",
-            code=error.sqlstate or "",
-            unknown=True,
-        ) from error
+def _lost_at_commit(name: str, error: BaseException) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"the store {name} was lost while it committed: what was sent may have been written",
+        remedy="Look before you repeat it; a task_id or a dedup_key makes a repeat safe.",
+        code=getattr(error, "sqlstate", None) or "",
+        unknown=True,
+    )
 
 
 _BUSY = {

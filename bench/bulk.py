@@ -31,7 +31,7 @@ _TASK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """How many there are to be. Of the pending tasks one in ten is due, the others are for later.
+    """How many there are to be. Of the pending tasks one in `due_every` is due, others are later.
 
     Of 100 ended tasks 90 read SUCCESS, 5 FAILED, 3 CANCELED and 2 TIMEOUT.
     """
@@ -40,6 +40,7 @@ class Rows:
     pending: int = 0
     workers: int = 0
     autopsies: int = 0
+    due_every: int = 10
 
 
 def fill(url: str, rows: Rows) -> None:
@@ -135,7 +136,7 @@ def _id(say: _Say, ms: str) -> str:
 
 
 def _common() -> str:
-    return f"'type_' || n % {TYPES}, 'queue_' || n % {QUEUES}, n % {PRIORITIES}"
+    return f"'type_' || (n % {TYPES}), 'queue_' || (n % {QUEUES}), n % {PRIORITIES}"
 
 
 def _ended(rows: Rows, say: _Say) -> str:
@@ -153,7 +154,7 @@ def _ended(rows: Rows, say: _Say) -> str:
 
 def _pending(rows: Rows, say: _Say) -> str:
     ms = f"{LAST_MS} + n"
-    due = f"CASE WHEN n % 10 = 0 THEN {ms} ELSE {LAST_MS} + {LATER_MS} + n END"
+    due = f"CASE WHEN n % {rows.due_every} = 0 THEN {ms} ELSE {LAST_MS} + {LATER_MS} + n END"
     return (
         f"INSERT INTO tasks ({_TASK}) SELECT {_id(say, ms)}, {_common()}, 'PENDING', 'submitted',"
         f" {say.time(due)}, 0, 0, 0, {say.no}, {say.time(ms)}, NULL, {say.no}, '{{}}'"
@@ -194,7 +195,7 @@ def _workers(rows: Rows, say: _Say) -> str:
     at = say.time(f"{LAST_MS} + n")
     return (
         "INSERT INTO workers (worker_id, node_id, pid, start_ticks, started_at, ended_at)"
-        f" SELECT 'w_' || {say.hex('n', 16)}, 'node_' || n % 3, n, n, {at},"
+        f" SELECT 'w_' || {say.hex('n', 16)}, 'node_' || (n % 3), n, n, {at},"
         f" CASE WHEN n % 1000 > 0 THEN {at} END FROM {say.series(rows.workers)}"
     )
 

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 #: Steps of SQLite's virtual machine between two counts.
-GRAIN = 100
+GRAIN = 1000
 _LOOKED_AT = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
 _SCAN = re.compile(r"SCAN (\w+)(?: USING (COVERING )?INDEX (\w+))?")
 

@@ -224,8 +224,9 @@ class Archive:
         for start in range(0, len(ids), LOAD):
             some = ids[start : start + LOAD]
             if wanted.tasks_max is not None:
-                some = some[: max(0, wanted.tasks_max - self.moved.tasks)]
-                self.moved.limit_reached |= start + len(some) < len(ids)
+                left = max(0, wanted.tasks_max - self.moved.tasks)
+                self.moved.limit_reached |= left < len(some)
+                some = some[:left]
             if some:
                 yield some
 

@@ -330,7 +330,10 @@ def test_a_file_that_does_not_read_back_deletes_nothing(
     assert [path.name for path in folder.iterdir()] == ["archive.lock"]
 
 
-def test_a_limit_ends_a_run_and_the_next_goes_on(scene: Scene, folder: Path) -> None:
+def test_a_limit_ends_a_run_and_the_next_goes_on(
+    scene: Scene, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive_module, "LOAD", 2)
     ids = [well_ended(scene) for _ in range(5)]
     month_later(scene)
     done = moved(scene, folder, tasks_max=3)

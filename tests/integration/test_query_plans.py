@@ -16,6 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +26,7 @@ import servers
 import statements
 from statements import Sent, Wire
 
-from bench.bulk import LAST_MS, Rows, ended_id, fill
+from bench.bulk import LAST_MS, STEP_MS, Rows, ended_id, fill
 from supervisor.model import outcome
 from supervisor.model.record import Claim, Ending, NodeRecord, Owner, ProcessIdentity, Started
 from supervisor.model.retry import RetryPolicy
@@ -42,13 +43,14 @@ from supervisor.store import (
     WorkerRecord,
     open_store,
 )
+from supervisor.store.archive import Archive, Wanted
 from supervisor.store.record import Retired
 from supervisor.store.schema import from_micros, metadata
 
 SIZE = Rows(ended=100_000, pending=12_000, workers=10_000, autopsies=6_000)
 BIG = frozenset({"tasks", "attempts", "audit_log", "outbox", "autopsies", "workers"})
-#: A page is 500 rows; a batch of 64 tasks touches some hundred.
-ROWS = 1_500
+#: A page has at most 500 rows; 500 archived tasks are deleted with some 2,500 audit rows.
+ROWS = 3_000
 #: What reading about as many rows is for SQLite; all workers would be 100,000.
 STEPS = 25_000
 #: Each act is done so often: PostgreSQL keeps a plan from the second time on.
@@ -263,6 +265,12 @@ class Desk:
         assert len(self.does("forget", lambda tx: tx.forget(copies))) == 20
         rows = [line.audit_id for line in self.reader.history(ended_id(SIZE, 500 + self.round))]
         self.does("forget_audit", lambda tx: tx.forget_audit(rows))
+        oldest_ms = LAST_MS - SIZE.ended * STEP_MS
+        before = from_micros((oldest_ms + self.round * 300 * STEP_MS) * 1000)
+        assert before is not None
+        wanted = Wanted(now=self.now, ended_before=before, audit_before=before, tasks_max=150)
+        with self.wire.as_("archive"), TemporaryDirectory() as folder:
+            assert Archive(self.ledger, Path(folder), by="anna").move(wanted).deleted_tasks == 150
 
     def _look(self) -> None:
         see, now = self.sees, self.now
@@ -332,7 +340,7 @@ def _read_whole(sent: list[Sent]) -> list[str]:
 def _all_done(desk: Desk) -> None:
     for _ in range(ROUNDS):
         desk.run()
-    done = {one.label.split(",")[0].split()[0] for one in desk.wire.sent}
+    done = {one.label.split(",")[0].split()[0] for one in desk.wire.sent} - {"archive"}
     shared = set() if desk.store.is_shared else {"renew", "revive", "lead", "lapsed_nodes"}
     assert done == (_public(Transaction) | _public(Reader)) - shared - {"store"}
 

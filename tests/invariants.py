@@ -26,7 +26,8 @@ Query = Callable[[str], list[tuple[Any, ...]]]
 
 #: How an attempt may have ended without its own report; only then may its task run again unasked.
 INTERRUPTED = {
-    *CRASH_REASONS, "node_lost", "shutdown", "timeout", "soft_timeout", "heartbeat_lost",
+    *CRASH_REASONS, "node_lost", "preempted", "shutdown", "timeout", "soft_timeout",
+    "heartbeat_lost",
 }  # fmt: skip
 CHILD_ENDS: Ends = frozenset({("SUCCESS", "returned")})
 

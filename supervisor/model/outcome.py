@@ -164,12 +164,12 @@ def preempted(why: str, *, forced: bool = False) -> Outcome:
     )
 
 
-def node_lost(proof: str, detail: str) -> Outcome:
+def node_lost(proof: str, detail: str, why: str = "the node that ran it died") -> Outcome:
     """The node that ran it is gone; `proof` says how that is known."""
     return Outcome(
         state=State.TIMEOUT,
         reason=Reason.NODE_LOST,
-        error="the node that ran it died",
+        error=why,
         proof=proof,
         effects_unknown=True,
         detail=detail,

@@ -101,7 +101,7 @@ REASON_MEANINGS: Mapping[Reason, str] = MappingProxyType(
         Reason.STALLED: "It was killed without new progress for the type's `progress_timeout`.",
         Reason.HEARTBEAT_LOST: "It was killed without a sign of life, or since it was stopped.",
         Reason.CPU_SPIN: "It used a full CPU for `cpu_spin_after`; this version only reports that.",
-        Reason.NODE_LOST: "The node that ran it died; the next node ended the attempt.",
+        Reason.NODE_LOST: "Its node died, or its lease was over; another node ended the attempt.",
         Reason.CANCELED: "Somebody canceled it.",
         Reason.FORCED: "Somebody ended it with `supervisor fail`.",
         Reason.NEVER_STARTED: "It was taken back before its first line ran. No retry is used.",

@@ -174,7 +174,10 @@ class Mending:
 
     def _end(self, orphan: Orphan, proof: str) -> None:
         floor = self._floor
-        detail = f"node {orphan.node_id}, worker pid {orphan.pid}"
+        detail = f"node {orphan.node_id}, worker pid {orphan.pid}: {proof}"
+        lost = ended.node_lost(proof, detail)
+        if proof.startswith(LEASE):
+            lost = ended.node_lost(proof, detail, "the node that ran it did not renew its lease")
         options = floor.options.get(orphan.type)
         limits = floor.settings.for_task(
             orphan.type, orphan.queue, options, max_retries=orphan.max_retries
@@ -183,7 +186,7 @@ class Mending:
             Ending(
                 task_id=orphan.task_id,
                 attempt=orphan.attempt,
-                outcome=ended.node_lost(proof, f"{detail}: {proof}"),
+                outcome=lost,
                 policy=self._policy(limits.policy, proof),
                 started_at=_at_most(orphan.started_at, floor.clock.now()),
                 ended_at=floor.clock.now(),

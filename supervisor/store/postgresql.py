@@ -8,7 +8,6 @@ the error says. Where another transaction stood in the way it is a `StoreBusy`: 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -65,8 +64,8 @@ class DatabaseClock:
 
     def __init__(self, own: Clock) -> None:
         self._own = own
-        self._base = own.now()
-        self._base_boot = own.boot()
+        #: The database's time at a moment of `boot()`; replaced as a whole, since others read it.
+        self._anchor = own.now(), own.boot()
         self.measured_at = float("-inf")
         self.skew_s = 0.0
 
@@ -75,12 +74,13 @@ class DatabaseClock:
         middle = (before + after) / 2
         off = (theirs - self._at(middle)).total_seconds()
         if self.measured_at == float("-inf") or abs(off) > (after - before) / 2:
-            self._base, self._base_boot = theirs, middle
+            self._anchor = theirs, middle
         self.measured_at = after
         self.skew_s = (self._own.now() - self._at(self._own.boot())).total_seconds()
 
     def _at(self, boot: float) -> datetime:
-        return self._base + timedelta(seconds=boot - self._base_boot)
+        base, base_boot = self._anchor
+        return base + timedelta(seconds=boot - base_boot)
 
     def now(self) -> datetime:
         return self._at(self._own.boot())
@@ -108,7 +108,6 @@ class ServerStore(Store):
         self.statements = ArrayStatements()
         self._arguments = _arguments(url)
         self._idle: list[psycopg.Connection[Any]] = []
-        self._lock = threading.Lock()
         self._engine = sa.create_engine(
             "postgresql+psycopg://",
             creator=self._connect,

@@ -86,6 +86,8 @@ class ProcessPool:
 
     def boot(self, generation: int) -> None:
         self._nursery.boot(generation)
+        if self._watchdog is not None:
+            self._watchdog.spare(self._nursery.pids())
 
     def birth(self, worker_id: str, generation: int) -> None:
         self._nursery.want(worker_id, generation)

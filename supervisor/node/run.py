@@ -14,7 +14,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from supervisor import __version__
@@ -125,7 +125,6 @@ class Node:
         self._arbiter = reloader.arbiter = Arbiter(floor, own, app, reloader)
         self._endpoint = Endpoint(settings.metrics_listen, self._metrics, self._health)
         stack.callback(self._endpoint.close)
-        floor.renewed_at = self._clock.boot()  # the lease counts from `started_at`
         self._record = NodeRecord(
             node_id=self.node_id,
             node_name=settings.node_name,
@@ -224,12 +223,14 @@ class Node:
             self._floor.vouch(self._floor.renewed_at + plan.kill_after_s)
 
     def _register(self, tx: Transaction, over: frozenset[str]) -> None:
+        self._floor.renewed_at = self._clock.boot()  # the lease counts from `started_at`
         now, plan = self._clock.now(), self._floor.lease
         if plan is None:
             tx.mind_clock(now)
         for node_id in sorted(over):
             tx.end_node(node_id, now, f"found dead by {self.node_id}")
-        tx.register_node(self._record, None if plan is None else plan.lease_s)
+        record = replace(self._record, started_at=now)  # what was to be ended before took its time
+        tx.register_node(record, None if plan is None else plan.lease_s)
 
     def _finish(self) -> bool:
         notify("STOPPING=1")

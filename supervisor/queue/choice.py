@@ -24,8 +24,7 @@ class Choice:
         self._types: frozenset[str] = frozenset()
         self._paused: frozenset[tuple[str, int]] = frozenset()
         self._places = 0
-        self._pops = 0
-        self._popped_at: dict[Level, int] = {}
+        self._order: list[Level] = []
         self._popped: list[Due] = []
 
     def want(self, places: int) -> None:
@@ -39,7 +38,7 @@ class Choice:
         with self._changed:
             is_new = (queues, types) != (self._queues, self._types)
             self._queues, self._types = queues, types
-            self._changed.notify()
+            self._arrange()
             return is_new
 
     def avoid(self, paused: frozenset[tuple[str, int]]) -> bool:
@@ -47,15 +46,16 @@ class Choice:
         with self._changed:
             is_new = paused != self._paused
             self._paused = paused
-            self._changed.notify()
+            self._arrange()
             return is_new
 
-    def learn(self, levels: Iterable[Level]) -> bool:
+    def learn(self, levels: Iterable[Level], *, forget_others: bool = False) -> bool:
         """Get to know levels; say whether a new one is among those to pop from."""
         with self._changed:
-            new = set(levels) - self._known
-            self._known |= new
-            self._changed.notify()
+            told = set(levels)
+            new = told - self._known
+            self._known = told if forget_others else self._known | told
+            self._arrange()
             return any(self._is_served(level) for level in new)
 
     def next(self, wait_s: float) -> tuple[list[Level], int]:
@@ -64,22 +64,20 @@ class Choice:
         Without levels or free places it waits so long for them.
         """
         with self._changed:
-            if not (self._places and self._served()):
+            if not (self._places and self._order):
                 self._changed.wait(wait_s)
-            served = self._served()
-            served.sort(key=lambda level: (-level[1], self._popped_at.get(level, 0), level))
-            return served, self._places
+            return list(self._order), self._places
 
     def take(self, level: Level, popped: Sequence[Due]) -> list[Due]:
         """Take in what was popped from a level; return what nobody wants any more."""
         with self._changed:
-            self._pops += 1
-            self._popped_at[level] = self._pops
-            count = self._places if self._is_served(level) else 0
-            kept = list(popped[:count])
+            if not self._is_served(level):
+                return list(popped)
+            self._pass_the_turn(level)
+            kept = list(popped[: self._places])
             self._popped += kept
             self._places -= len(kept)
-            return list(popped[count:])
+            return list(popped[len(kept) :])
 
     def hand_over(self) -> list[Due]:
         """Return what was taken in, and forget it."""
@@ -87,8 +85,21 @@ class Choice:
             popped, self._popped = self._popped, []
             return popped
 
-    def _served(self) -> list[Level]:
-        return [level for level in self._known if self._is_served(level)]
+    def _pass_the_turn(self, level: Level) -> None:
+        """Put it behind the others of its priority, with those before it, which were empty."""
+        if level not in self._order:
+            return
+        same = [other[1] == level[1] for other in self._order]
+        begin, end = same.index(True), len(same) - same[::-1].index(True)
+        after = self._order.index(level) + 1
+        self._order[begin:end] = self._order[after:end] + self._order[begin:after]
+
+    def _arrange(self) -> None:
+        """Order what there is to pop from; what waited for its turn keeps it."""
+        turn = {level: place for place, level in enumerate(self._order)}
+        served = [level for level in self._known if self._is_served(level)]
+        self._order = sorted(served, key=lambda level: (-level[1], turn.get(level, -1), level))
+        self._changed.notify()
 
     def _is_served(self, level: Level) -> bool:
         queue, priority, kind = level

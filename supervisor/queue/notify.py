@@ -164,6 +164,8 @@ class NotifyLine:
 
 def notify_bell(store_url: str, identity: str) -> Ringer:
     """Make the ringing end."""
+    import psycopg  # noqa: F401 - here, where it is waited for: the last rings have half a second
+
     return Ringer(lambda: NotifyLine(store_url, identity))
 
 

@@ -7,6 +7,7 @@ task that it cannot run. A set names the levels; a channel carries what concerns
 
 from __future__ import annotations
 
+import random
 import secrets
 import threading
 from collections import defaultdict
@@ -30,6 +31,8 @@ BEAT_S, BEAT_BACK_S = 0.5, 0.75
 #: The key that says this node listens outlives so many seconds without a beat.
 BEAT_KEY_S = 10
 LEARN_EVERY_S = 10.0
+#: Each pop names every level: of more than so many, those that are out of use are forgotten.
+MANY_LEVELS = 100
 #: The pause before a server that failed is asked again doubles from the first to the most.
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 0.5
 #: A session that held this long was a good one: the next pause is the first again.
@@ -46,6 +49,7 @@ class Keys:
 
     def __init__(self, identity: str) -> None:
         self._root = f"supervisor:{identity}:"
+        self._due: dict[Level, str] = {}
         self.levels = f"{self._root}levels"
         self.control = f"{self._root}control"
 
@@ -55,7 +59,13 @@ class Keys:
 
     def due(self, level: Level) -> str:
         """Return the sorted set of a level."""
-        return f"{self._root}due:{member(level)}"
+        if (name := self._due.get(level)) is None:
+            name = self._due[level] = f"{self._root}due:{member(level)}"
+        return name
+
+    def level(self, name: str) -> Level:
+        """Return the level of a sorted set."""
+        return levels_of([name.removeprefix(f"{self._root}due:")])[0]
 
     def adding(self, dues: Sequence[Due]) -> Iterator[Command]:
         """Yield the commands that put ids into the sets of their levels."""
@@ -78,7 +88,20 @@ def member(level: Level) -> str:
 def levels_of(members: Sequence[str]) -> list[Level]:
     """Read levels; what is none of ours is passed over."""
     parts = [one.split("/") for one in members]
-    return [(part[1], int(part[0]), part[2]) for part in parts if len(part) == 3]
+    return [
+        (part[1], int(part[0]), part[2]) for part in parts if len(part) == 3 and part[0].isdigit()
+    ]
+
+
+def strike_empty(link: Link, keys: Keys, members: Sequence[str]) -> None:
+    """Strike levels without ids off the set; one that is rung meanwhile stays."""
+    names = [keys.due(level) for level in levels_of(members)]
+    _, *sizes = link.ask(("WATCH", *names), *(("ZCARD", name) for name in names))
+    empty = [one for one, size in zip(members, sizes, strict=True) if not size]
+    if empty:
+        link.ask(("MULTI",), ("SREM", keys.levels, *empty), ("EXEC",))
+    else:
+        link.ask(("UNWATCH",))
 
 
 class RedisLine:
@@ -111,6 +134,8 @@ class RedisLine:
 
 def redis_bell(url: str, identity: str) -> Ringer:
     """Make the ringing end."""
+    import redis  # noqa: F401 - here, where it is waited for: the last rings have half a second
+
     keys = Keys(identity)
     return Ringer(lambda: RedisLine(url, keys))
 
@@ -228,12 +253,12 @@ class RedisListener:
             link.ask(*self._keys.adding(left))
 
     def _pop_once(self, link: Link, levels: list[Level], count: int) -> None:
-        keys = {self._keys.due(level): level for level in levels}
-        pop: Command = ("BZMPOP", BLOCK_S, 1 + len(keys), self._stop, *keys, "MIN", "COUNT", count)
+        keys = [self._stop, *map(self._keys.due, levels)]
+        pop: Command = ("BZMPOP", BLOCK_S, len(keys), *keys, "MIN", "COUNT", count)
         (answer,) = link.ask(pop)
         if answer is None or answer[0] == self._stop:
             return
-        level = keys[answer[0]]
+        level = self._keys.level(answer[0])
         popped = [Due(level, task_id, float(at)) for task_id, at in answer[1]]
         unwanted = self._choice.take(level, popped)
         if len(unwanted) < len(popped):
@@ -251,9 +276,7 @@ class RedisListener:
             while not self._closing.is_set():
                 now = self._clock.mono()
                 if now >= learn_at:
-                    (members,) = asking.ask(("SMEMBERS", self._keys.levels))
-                    if self._choice.learn(levels_of(members)):
-                        self._nudge.give()
+                    self._learn(asking)
                     learn_at = now + LEARN_EVERY_S
                 if now >= beat_at:
                     self._beat(asking)
@@ -264,6 +287,15 @@ class RedisListener:
                     self._stop_the_pop(asking)
                 if self._inbox.overdue:
                     raise QueueUnavailable(SILENT)
+
+    def _learn(self, asking: Link) -> None:
+        """Learn the levels anew; where there are many, those without ids are struck off first."""
+        (members,) = asking.ask(("SMEMBERS", self._keys.levels))
+        if len(members) > MANY_LEVELS:
+            strike_empty(asking, self._keys, random.sample(members, MANY_LEVELS))
+            (members,) = asking.ask(("SMEMBERS", self._keys.levels))
+        if self._choice.learn(levels_of(members), forget_others=True):
+            self._nudge.give()
 
     def _stop_the_pop(self, asking: Link) -> None:
         """End the wait of a pop for levels that are no longer the right ones."""

@@ -61,7 +61,7 @@ class Pair:
         def heard() -> bool:
             began = time.perf_counter()
             self.bell.ring("cancel")
-            assert time.perf_counter() - began < 0.05
+            assert time.perf_counter() - began < 0.25
             time.sleep(0.05)
             return "cancel" in self.listener.heard().kinds
 
@@ -104,7 +104,7 @@ def test_a_restart_and_a_server_that_stands_still(stack: ExitStack) -> None:
     for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
     try:
-        pair.is_away("does not pass on our own ring")
+        pair.is_away()
         pair.bell.ring("due")
     finally:
         for pid in stopped:
@@ -118,7 +118,7 @@ def test_a_line_that_swallows_everything(postgresql: servers.PostgreSQL, stack: 
         pair = Pair(f"postgresql://postgres@127.0.0.1:{port}/postgres", stack).hears()
         pair.passes_on()
         swallow.set()
-        pair.is_away("does not pass on our own ring")
+        pair.is_away()
         began = time.monotonic()
         pair.bell.ring("cancel")
         pair.bell.close()

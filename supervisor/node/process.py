@@ -35,6 +35,8 @@ NODE_MARKER = "SUPERVISOR_NODE"
 _ACCOUNTS = "SUPERVISOR_AUTOPSY_DATABASES"
 #: What one more worker takes, and what is kept free for the store, /proc, evidence and endpoint.
 WORKER_DESCRIPTORS, RESERVED_DESCRIPTORS, PLENTY_DESCRIPTORS = 9, 24, 128
+#: A program of ours whose line is closed leaves within moments.
+LEAVE_S = 2.0
 _SO_SNDBUFFORCE = 32  # socket(7); needs CAP_NET_ADMIN, the plain option is the fallback
 ASSIGNMENT_BUFFER_BYTES = 1024 * 1024
 _FALLOC_PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, fallocate(2)
@@ -290,10 +292,16 @@ class Watchdog:
 
     def close(self) -> None:
         """Close the line, at which it leaves, and collect it."""
-        if self._program is not None:
-            with self._program:  # closes the line, then waits
-                pass
-            self._program = None
+        program, self._program = self._program, None
+        if program is None:
+            return
+        if program.stdin is not None:
+            program.stdin.close()
+        try:
+            program.wait(LEAVE_S)
+        except subprocess.TimeoutExpired:  # somebody has stopped it
+            program.kill()
+            program.wait()
 
 
 def remove_empty(path: Path) -> bool:

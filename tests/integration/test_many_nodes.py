@@ -181,6 +181,7 @@ def test_the_watchdog_is_watched_itself(pair: Pair) -> None:
     before = watchdog()
     os.kill(before, signal.SIGKILL)
     eventually(lambda: watchdog() not in (0, before), LEASE_S, "there is another")
+    os.kill(watchdog(), signal.SIGSTOP)
     assert first.stop() == 0
 
 

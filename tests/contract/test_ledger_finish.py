@@ -275,8 +275,19 @@ def test_a_child_that_is_refused_does_not_undo_the_ending(scene: Scene) -> None:
 
 
 def test_an_ending_written_again_after_its_answer_was_lost_is_no_late_result(scene: Scene) -> None:
+    child = ChildSpec('{"type": "part"}')
     claim = scene.running()
-    assert scene.finish(claim, ended.returned("1")) is not None
+    first = scene.finish(claim, ended.returned("1"), children=(child,))
     before = scene.trail(claim.task_id)
-    assert scene.finish(claim, ended.returned("1")) is None
+    again = scene.finish(claim, ended.returned("1"), children=(child,))
+    assert first is not None
+    assert again is not None
+    assert again.path == first.path
     assert scene.trail(claim.task_id) == before
+    assert len(scene.rows(tasks, "task_id")) == 2  # the child was not submitted twice
+
+    claim = scene.running(priority=9)
+    scene.finish(claim, ended.raised("E", "no", ""))
+    retried = scene.finish(claim, ended.raised("E", "no", ""))
+    assert retried is not None
+    assert (retried.state, retried.run_after) == (State.PENDING, None)

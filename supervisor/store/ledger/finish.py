@@ -76,14 +76,14 @@ def finish(
     rows = _read(session, [ending for ending in endings if ending.task_id not in done])
     writes = _Writes()
     settlements: list[Settlement | None] = []
-    late: list[Ending] = []
+    late: dict[int, Ending] = {}
     for ending in endings:
         if (succeeded := done.pop(ending.task_id, None)) is not None:
             settlements.append(succeeded)
             continue
         row = rows.get(ending.task_id)
         if row is None or row.state != "RUNNING" or row.attempt != ending.attempt:
-            late.append(ending)
+            late[len(settlements)] = ending
             settlements.append(None)
             continue
         settlement = settle(row.facts, ending.outcome, ending.policy, ending.ended_at, chance())
@@ -93,9 +93,11 @@ def finish(
         _collect_audit(writes, ending, settlement, at, operator)
         settlements.append(settlement)
     _write(session, writes)
-    for ending in late:
-        _refuse(session, ending, operator)
     _submit_children(session, endings, settlements, operator)
+    for place, ending in late.items():
+        settlements[place] = _written_before(session, ending)
+        if settlements[place] is None:
+            _refuse(session, ending, operator)
     return settlements
 
 
@@ -224,10 +226,24 @@ def _write(session: Session, writes: _Writes) -> None:
     session.write_many(insert_event, writes.events)
 
 
+def _written_before(session: Session, ending: Ending) -> Settlement | None:
+    """Return what became of this very ending, if it was written when a link was lost at a commit.
+
+    Its children were written with it; where it was due again is not told a second time.
+    """
+    known = session.row(_select_outcome, ending.task_id, ending.attempt)
+    outcome = ending.outcome
+    told = (ending.ended_at, storable(outcome.result_json), storable(outcome.error))
+    if known is None or (session.decode(known[1]), known[2], known[3]) != told:
+        return None
+    state = State(known[0])
+    (row,) = session.rows_of(_select_facts, [ending.task_id])
+    path = (State.RUNNING, state) if row[1] == state else (State.RUNNING, state, State.PENDING)
+    return Settlement(path=path, reason=outcome.reason, retry_count=row[3], crash_count=row[4])
+
+
 def _refuse(session: Session, ending: Ending, operator: str) -> None:
     known = session.row(_select_outcome, ending.task_id, ending.attempt)
-    if known is not None and _is_known(session, ending, known):
-        return  # this very ending was written: the link was lost at that commit
     before = "an unknown attempt" if known is None else known[0] or "an attempt that did not end"
     outcome = ending.outcome
     text_ = f"late result discarded after {before}: it was {outcome.state} ({outcome.reason})"
@@ -242,12 +258,6 @@ def _refuse(session: Session, ending: Ending, operator: str) -> None:
         reason=NoteReason.LATE_RESULT,
         text=text_,
     )
-
-
-def _is_known(session: Session, ending: Ending, row: Any) -> bool:
-    outcome = ending.outcome
-    told = (ending.ended_at, storable(outcome.result_json), storable(outcome.error))
-    return (session.decode(row[1]), row[2], row[3]) == told
 
 
 def _submit_children(

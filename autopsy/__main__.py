@@ -212,8 +212,10 @@ def _within_budget(
     def give_up() -> None:
         if not the_word.acquire(blocking=False):
             return
-        late(f"not finished within the budget of {given.budget} s")
-        _leave(1)
+        try:
+            late(f"not finished within the budget of {given.budget} s")
+        finally:
+            _leave(1)  # also when nobody is left to be told: who started us may be dead
 
     watchdog = threading.Timer(given.budget, give_up)
     watchdog.daemon = True

@@ -91,6 +91,19 @@ def test_a_budget_too_short_for_anything_ends_in_a_failed_line(tmp_path: Path) -
     )
 
 
+def test_it_leaves_in_time_though_nobody_listens(tmp_path: Path) -> None:
+    """As when the node that started it has died."""
+    arguments = ("capture", "1", "--out", str(tmp_path / "a.zip"), "--budget", "0.001")
+    with subprocess.Popen(
+        [sys.executable, "-m", "autopsy", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(10) == 1
+
+
 def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
     done = run_autopsy("capture", "1", "--facts-only", "--out", str(tmp_path / "no" / "a.zip"))
     assert done.returncode == 1

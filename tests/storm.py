@@ -315,9 +315,9 @@ def settle(node: NodeUnderTest, workers: int) -> None:
     eventually(lambda: len(node.processes()) == wanted, 5, f"{wanted} processes")
 
 
-def nobody_else(node: NodeUnderTest) -> None:
+def nobody_else(node: NodeUnderTest, timeout: float = 5.0) -> None:
     """Require that nothing but its own lives below a node."""
-    give_up = time.monotonic() + 5
+    give_up = time.monotonic() + timeout
     while others := node.extra_processes():
         assert time.monotonic() < give_up, others
         time.sleep(0.05)

@@ -29,7 +29,7 @@ import pytest
 from harness import SHORT_LEASE, NodeUnderTest, eventually
 from invariants import Account
 from stores import FILE, SERVER_AND_REDIS, File, Place
-from storm import APP, SETTINGS, allowed_ends, live, retries_of
+from storm import APP, SETTINGS, allowed_ends, live, nobody_else, retries_of
 
 from autopsy.bundle import read_bundle
 from autopsy.retention import list_bundles
@@ -243,7 +243,7 @@ class Scene:
             self.node.start(wait=False)
         eventually(self.is_over, 30, "all tasks have ended")
         eventually(lambda: len(self.node.worker_pids()) == 4, 10, "all workers are there")
-        eventually(lambda: not self.node.extra_processes(), 15, "no other process is left")
+        nobody_else(self.node, 15)
         assert self.node.stop() == 0, self.node.log_text()
 
     def is_over(self) -> bool:

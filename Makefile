@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 120
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-peers soak autopsy-score lock clean system-packages
+.PHONY: help demo test check format bench bench-large bench-peers soak autopsy-score lock clean system-packages
 
 help:  ## Show the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,10 @@ bench: $(READY)  ## Measure; ARGS are those of `python -m bench`.
 # About ten minutes; makes the peers' environments. redis-server and PostgreSQL: ARGS=--install.
 bench-peers: $(READY)  ## Measure other task queues beside ours; --help lists the ARGS.
 	@$(BIN)/python -m bench.peers $(ARGS)
+
+# Some minutes and 4 GB of disk; needs PostgreSQL, unless ARGS=sqlite.
+bench-large: $(READY)  ## Measure on a store with millions of rows; ARGS=--quick takes a tenth.
+	@$(BIN)/python -m bench.large $(ARGS)
 
 # About a quarter of an hour on two cores as it stands; not part of CI.
 soak: $(READY)  ## Kill workers and nodes under load, look for leaks; --help lists the ARGS.

@@ -39,7 +39,7 @@ from supervisor.store.archive_rows import (
     count_audit,
     ended_page,
     load_tasks,
-    newest_audit_id,
+    newest_audit,
     retired,
 )
 from supervisor.store.engine import Store
@@ -127,7 +127,7 @@ class Archive:
         self._ledger = ledger
         self._directory = directory
         self._by = by
-        self._lead_as = f"archive_{secrets.token_hex(8)}"
+        self._lead_as = ""
         self._lead_until = 0.0
         self._clock = ledger.store.clock
         self._batch = 20
@@ -135,12 +135,11 @@ class Archive:
 
     def plan(self, wanted: Wanted) -> Moved:
         """Count what `move` would move; nothing is written."""
-        for ids in self._old_tasks(wanted):
+        newest, its_task = self._newest()
+        for ids in self._old_tasks(wanted, its_task):
             with self._store.reading() as connection:
                 self.moved.audit_rows += count_audit(connection, ids)
             self.moved.tasks += len(ids)
-        with self._store.reading() as connection:
-            newest = newest_audit_id(connection)
         for record in self._old_audit(wanted, newest):
             self._count(record)
         return self.moved
@@ -192,15 +191,18 @@ class Archive:
     # -- what is to be moved
 
     def _records(self, wanted: Wanted) -> Iterator[Record]:
-        with self._store.reading() as connection:
-            newest = newest_audit_id(connection)
-        for ids in self._old_tasks(wanted):
+        newest, its_task = self._newest()
+        for ids in self._old_tasks(wanted, its_task):
             with self._store.reading() as connection:
                 records = load_tasks(connection, ids)
-            yield from (one for one in records if newest not in audit_ids(one.body))
+            yield from records
         yield from self._old_audit(wanted, newest)
 
-    def _old_tasks(self, wanted: Wanted) -> Iterator[list[str]]:
+    def _newest(self) -> tuple[int, str | None]:
+        with self._store.reading() as connection:
+            return newest_audit(connection)
+
+    def _old_tasks(self, wanted: Wanted, but: str | None) -> Iterator[list[str]]:
         """Yield the ids of old tasks, some at a time: state by state, and then by their ids."""
         for state in (*WELL, *DEAD_LETTERS):
             after = ""
@@ -210,15 +212,15 @@ class Archive:
                 if not page:
                     break
                 after = page[-1].task_id
-                old = [self._judged(task, wanted) for task in page]
-                yield from self._within_limit([one for one in old if one is not None], wanted)
+                old = [task.task_id for task in page if self._goes(task, wanted)]
+                yield from self._within_limit([one for one in old if one != but], wanted)
 
-    def _judged(self, task: Ended, wanted: Wanted) -> str | None:
-        """Return the id of a task that goes; count why another stays."""
+    def _goes(self, task: Ended, wanted: Wanted) -> bool:
+        """Say whether a task goes; count why another stays."""
         why = why_kept(task, wanted)
         self.moved.kept_dead_letters += why is Kept.DEAD_LETTER
         self.moved.kept_keys += why is Kept.KEY
-        return task.task_id if why is None else None
+        return why is None
 
     def _within_limit(self, ids: list[str], wanted: Wanted) -> Iterator[list[str]]:
         for start in range(0, len(ids), LOAD):
@@ -351,6 +353,7 @@ class Archive:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise _another(f"writes to {self._directory}") from error
+            self._lead_as = _name_in(lock)
             self._lead()
             try:
                 yield
@@ -369,6 +372,18 @@ class Archive:
             if tx.lead("archive", self._lead_as, lease_s) is None:
                 raise _another("runs on this store")
         self._lead_until = until
+
+
+def _name_in(lock: int) -> str:
+    """Return the directory's own name, made when it is first used.
+
+    So the run that follows one that was killed leads at once, since it holds the lock.
+    """
+    name = os.pread(lock, 64, 0).decode()
+    if not name:
+        name = f"archive_{secrets.token_hex(8)}"
+        os.pwrite(lock, name.encode(), 0)
+    return name
 
 
 def _another(what: str) -> Refused:

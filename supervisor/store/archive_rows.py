@@ -145,9 +145,12 @@ def _by_task(
     return found
 
 
-def newest_audit_id(connection: sa.Connection) -> int:
-    """Return the id of the newest audit row, which stays: its time is the store's last."""
-    return connection.execute(sa.select(sa.func.max(audit_log.c.id))).scalar() or 0
+def newest_audit(connection: sa.Connection) -> tuple[int, str | None]:
+    """Return id and task of the newest audit row, which stays: its time is the store's last."""
+    column = audit_log.c
+    query = sa.select(column.id, column.task_id).order_by(column.id.desc()).limit(1)
+    row = connection.execute(query).first()
+    return (0, None) if row is None else (row.id, row.task_id)
 
 
 def audit_page(connection: sa.Connection, after: int, last: int) -> Sequence[sa.Row[Any]]:

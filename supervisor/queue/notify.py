@@ -68,7 +68,7 @@ class Session:
         self._connection = psycopg.connect(
             f"postgresql://{rest}",
             autocommit=True,
-            application_name="supervisor bell",
+            fallback_application_name="supervisor bell",  # the address may name another
             **_LIVELY,
         )
         self._line = self._connection.pgconn

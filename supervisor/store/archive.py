@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from supervisor.errors import DependencyAway, Refused, StoreUnavailable
 from supervisor.model.states import LIVE, State
@@ -43,8 +43,10 @@ from supervisor.store.archive_rows import (
     retired,
 )
 from supervisor.store.engine import Store
-from supervisor.store.ledger import Ledger
+from supervisor.store.ledger import Ledger, Transaction
 from supervisor.store.ledger.audit import NoteReason
+
+T = TypeVar("T")
 
 #: A file is closed when it holds so many records or bytes.
 FILE_RECORDS, FILE_BYTES = 10_000, 64 * 2**20
@@ -178,8 +180,8 @@ class Archive:
     def _note(self) -> None:
         done = self.moved
         text = f"{done.tasks} tasks and {done.audit_rows} audit rows moved to {self._directory}"
-        with self._ledger.transaction() as tx:
-            tx.note(
+        self._ledger.run(
+            lambda tx: tx.note(
                 None,
                 None,
                 reason=NoteReason.ARCHIVED,
@@ -187,6 +189,7 @@ class Archive:
                 now=self._clock.now(),
                 operator=self._by,
             )
+        )
 
     # -- what is to be moved
 
@@ -278,9 +281,11 @@ class Archive:
             part.unlink()
         for path in sorted(self._directory.glob("*" + MOVING_SUFFIX)):
             if ColdFile(path).verify().store == store_name(self._store):
-                self.moved.finished_files.append(str(self._empty_store_of(path, told)))
+                self.moved.finished_files.append(str(self._empty_store_of(path, told, again=True)))
 
-    def _empty_store_of(self, moving: Path, told: Callable[[Moved], None]) -> Path:
+    def _empty_store_of(
+        self, moving: Path, told: Callable[[Moved], None], *, again: bool = False
+    ) -> Path:
         file = ColdFile(moving)
         tasks: list[dict[str, Any]] = []
         rows: list[int] = []
@@ -291,36 +296,40 @@ class Archive:
             else:
                 rows += audit_ids(body)
             if len(tasks) >= self._batch:
-                self._forget(tasks)
+                self._forget(tasks, again=again)
                 tasks.clear()
                 told(self.moved)
             if len(rows) >= self._batch * ROWS_PER_TASK:
                 self._forget_audit(rows)
                 rows.clear()
                 told(self.moved)
-        self._forget(tasks)
+        self._forget(tasks, again=again)
         self._forget_audit(rows)
         return self._named(moving, moving.name.removesuffix(MOVING_SUFFIX) + SUFFIX)
 
-    def _forget(self, bodies: Sequence[dict[str, Any]]) -> None:
+    def _forget(self, bodies: Sequence[dict[str, Any]], *, again: bool) -> None:
         if not bodies:
             return
         copies = [retired(body) for body in bodies]
-        with self._timed(), self._ledger.transaction() as tx:
-            gone = tx.forget(copies)
+        gone = self._held(lambda tx: tx.forget(copies))
         self.moved.deleted_tasks += len(gone)
-        self.moved.changed_meanwhile += len(copies) - len(gone)
+        if not again:  # else most of them were deleted by the run that was killed
+            self.moved.changed_meanwhile += len(copies) - len(gone)
 
     def _forget_audit(self, ids: Sequence[int]) -> None:
         if ids:
-            with self._timed(), self._ledger.transaction() as tx:
-                tx.forget_audit(ids)
+            self._held(lambda tx: tx.forget_audit(ids))
 
-    @contextmanager
-    def _timed(self) -> Iterator[None]:
-        """Let the next batch take about as long as one may, and others have their turn."""
-        began = self._clock.mono()
-        yield
+    def _held(self, act: Callable[[Transaction], T]) -> T:
+        """Do it in a transaction that takes about as long as one may, and give others a turn."""
+        began = 0.0
+
+        def timed(tx: Transaction) -> T:
+            nonlocal began
+            began = self._clock.mono()  # the turn of writing is got by now
+            return act(tx)
+
+        answer = self._ledger.run(timed)
         took = self._clock.mono() - began
         self.moved.longest_hold_ms = max(self.moved.longest_hold_ms, round(took * 1000, 1))
         if took < HOLD_S[0]:
@@ -329,6 +338,7 @@ class Archive:
             self._batch = max(self._batch // 2, 1)
         self._clock.sleep(max(PAUSE_S, took))
         self._lead()
+        return answer
 
     def _named(self, path: Path, name: str) -> Path:
         target = path.with_name(name)
@@ -368,9 +378,8 @@ class Archive:
         if not self._store.is_shared or (lease_s and self._clock.boot() < self._lead_until):
             return
         until = self._clock.boot() + lease_s / 3
-        with self._ledger.transaction() as tx:
-            if tx.lead("archive", self._lead_as, lease_s) is None:
-                raise _another("runs on this store")
+        if self._ledger.run(lambda tx: tx.lead("archive", self._lead_as, lease_s)) is None:
+            raise _another("runs on this store")
         self._lead_until = until
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench.figure import Figure, keep, machine, table
+from bench import page
+from bench.figure import Figure, cells, keep, machine, table
 from bench.peers import server
+from bench.peers.report import markdown
 from bench.place import Kind, made
 
 FILE, SERVER, ALL = (Kind.SQLITE,), (Kind.POSTGRESQL, Kind.REDIS), tuple(Kind)
@@ -49,6 +52,8 @@ def main() -> int:
             figures += _measured(name, kind, 0.1 if options.quick else 1.0)
     print(table(figures))
     print(machine())
+    if options.page:
+        page.put("stores", shown([f for f in figures if f.name.endswith(tuple(Kind))]))
     print(f"kept in {keep(figures).relative_to(Path.cwd())}", file=sys.stderr)
     return 0 if options.quick or all(figure.ok for figure in figures) else 1
 
@@ -58,7 +63,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", choices=[*BENCHES, []], help="which ones (all)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the tasks")
     parser.add_argument("--store", nargs="+", choices=[*Kind], help="on these only (all)")
+    parser.add_argument("--page", action="store_true", help="write those of stores into the docs")
     return parser.parse_args()
+
+
+def shown(figures: Sequence[Figure]) -> str:
+    """Return the figures as they stand on the page."""
+    rows = [[cell.strip() for cell in row] for row in cells(figures)]
+    return f"Measured {machine()}.\n\n{markdown(rows)}"
 
 
 def _measured(name: str, kind: Kind, scale: float) -> list[Figure]:

@@ -84,9 +84,9 @@ def keep(figures: Sequence[Figure], out: Path = OUT) -> Path:
     return out
 
 
-def table(figures: Sequence[Figure]) -> str:
-    """Return the figures as aligned text."""
-    rows = [("figure", "value", "budget", "", "beside it", "ratio")]
+def cells(figures: Sequence[Figure]) -> list[tuple[str, ...]]:
+    """Return the figures as the rows of a table, the first its head."""
+    rows: list[tuple[str, ...]] = [("figure", "value", "budget", "", "beside it", "ratio")]
     for f in figures:
         sign = "≤" if f.at_most else "≥"
         beside = f"{f.peer}: {_shown(f.peer_value)}" if f.peer and f.peer_value else ""
@@ -100,6 +100,12 @@ def table(figures: Sequence[Figure]) -> str:
                 "" if f.ratio is None else f"{f.ratio:.2f} ×",
             )
         )
+    return rows
+
+
+def table(figures: Sequence[Figure]) -> str:
+    """Return the figures as aligned text."""
+    rows = cells(figures)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -105,11 +105,11 @@ def made(kind: Kind) -> Iterator[Place]:
                 yield Place(kind, folder, _file(folder))
                 return
             postgresql = servers.enter_context(server.durable_postgresql(root))
-            queue, pids = "none", [postgresql.pid]
+            queue, pids = "none", [*postgresql.pids]
             if kind is Kind.REDIS:
                 redis = servers.enter_context(server.forgetful_redis(root))
                 queue = redis.address
-                pids.append(redis.pid)
+                pids += redis.pids
             store = _new_database(postgresql.address, "bench")
             yield Place(kind, folder, store, queue, postgresql.address, tuple(pids))
     finally:

@@ -1,21 +1,22 @@
 """Measure other task queues and ours in one run; keep the rows, print the tables.
 
-Each queue gets a private server and an environment of its own, below build/, made from pinned
-versions. About ten minutes on two cores, all together.
+Each queue gets private servers and an environment of its own, below build/, made from pinned
+versions. About twelve minutes on two cores, all together. The stage `page` writes what was measured
+last into docs/benchmarks.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from bench import page
+from bench.figure import machine
 from bench.node import ROOT
 from bench.peers import ending, environment, report, server, speed
 from bench.peers.roster import PEERS, Peer
@@ -23,6 +24,7 @@ from bench.peers.scene import staged
 
 OUT = ROOT / "bench" / "out" / "peers.json"
 HOME = ROOT / "build" / "peers"
+TABLES = (report.speeds, report.ratios, report.guarantees)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,21 +35,31 @@ def main(arguments: list[str] | None = None) -> int:
         return 69
     place = Path(tempfile.mkdtemp(prefix="supervisor-peers-"))
     place.chmod(0o711)  # PostgreSQL runs as somebody else and must get to its folder
-    kept: dict[str, Any] = {"machine": f"{os.cpu_count()} CPUs, {platform.platform()}"}
+    kept: dict[str, Any] = json.loads(OUT.read_text()) if OUT.exists() else {}
     try:
-        if "speed" in options.stages:
-            kept["speed"] = _speeds(peers, place, options)
-            print(report.speeds(kept["speed"]))
-        if "ending" in options.stages:
-            print("how ours end …", file=sys.stderr)
-            kept["ending"] = ending.measure(place / "ending")
-            print(report.endings(kept["ending"]))
+        _measure(peers, place, options, kept)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_text(json.dumps(kept, indent=1) + "\n")
     print(f"kept in {OUT.relative_to(ROOT)}", file=sys.stderr)
+    if "page" in options.stages:
+        tables = [table(kept["speed"]) for table in TABLES]
+        page.put("peers", "\n\n".join([f"Measured {kept['when']}.", *tables]))
     return 0
+
+
+def _measure(
+    peers: list[Peer], place: Path, options: argparse.Namespace, kept: dict[str, Any]
+) -> None:
+    if "speed" in options.stages:
+        kept["when"] = machine()
+        kept["speed"] = _speeds(peers, place, options)
+        print("\n\n".join(table(kept["speed"]) for table in TABLES))
+    if "ending" in options.stages:
+        print("how ours end …", file=sys.stderr)
+        kept["ending"] = ending.measure(place / "ending")
+        print(report.endings(kept["ending"]))
 
 
 def _servers_are_there(peers: list[Peer], options: argparse.Namespace) -> bool:
@@ -62,8 +74,8 @@ def _servers_are_there(peers: list[Peer], options: argparse.Namespace) -> bool:
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     names = [peer.name for peer in PEERS]
-    stages = ["speed", "ending"]
-    parser.add_argument("--stages", nargs="+", choices=stages, default=stages)
+    stages = ["speed", "ending", "page"]
+    parser.add_argument("--stages", nargs="+", choices=stages, default=stages[:2])
     parser.add_argument("--peers", nargs="+", choices=names, default=names)
     parser.add_argument("--rounds", type=int, default=3, help="runs of each queue, interleaved")
     parser.add_argument("--install", action="store_true", help="install missing servers (apt)")
@@ -77,7 +89,11 @@ def _speeds(peers: list[Peer], place: Path, options: argparse.Namespace) -> list
         {
             "name": peer.name,
             "label": peer.label,
+            "ours": peer.environment is None,
+            "store": peer.store,
             "durable": peer.durable,
+            "survives": peer.survives,
+            "record": peer.record,
             "at_once": peer.at_once,
             "versions": environment.versions(peer, folders[peer.name]),
             "rounds": [],

@@ -8,6 +8,7 @@ import sys
 import venv
 from pathlib import Path
 
+from bench.peers import server
 from bench.peers.roster import Peer
 
 
@@ -27,9 +28,11 @@ def programs(peer: Peer, home: Path) -> Path:
 
 
 def versions(peer: Peer, bin_folder: Path) -> dict[str, str]:
-    """Return what is really installed of the packages that the peer pins."""
+    """Return what is really installed: packages that the peer pins, and its servers."""
     if peer.requirements is None:
-        names = ["task-supervisor"]
+        wanted = peer.server or ""
+        names = ["task-supervisor", *["psycopg"] * ("postgres" in wanted)]
+        names += ["redis"] * ("redis" in wanted)
     else:
         pins = peer.requirements.read_text().split()
         names = [pin.partition("==")[0].partition("[")[0] for pin in pins]
@@ -40,4 +43,4 @@ def versions(peer: Peer, bin_folder: Path) -> dict[str, str]:
     command = [f"{bin_folder}/python", "-c", program, *names]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, str] = json.loads(done.stdout)
-    return found
+    return found | server.versions(peer.server)

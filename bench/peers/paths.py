@@ -7,6 +7,7 @@ from pathlib import Path
 
 FOLDER = "PEERS_FOLDER"
 ADDRESS = "PEERS_ADDRESS"
+BELL = "PEERS_BELL"
 
 
 def folder() -> Path:
@@ -17,3 +18,8 @@ def folder() -> Path:
 def address() -> str:
     """Return the address of the private server, or empty for a queue in a file."""
     return os.environ.get(ADDRESS, "")
+
+
+def bell() -> str:
+    """Return the address of the doorbell, for a queue that has one beside its store."""
+    return os.environ.get(BELL, "none")

@@ -18,18 +18,60 @@ SPEEDS = (
 )
 
 
-def speeds(rows: Sequence[Mapping[str, Any]]) -> str:
+Row = Mapping[str, Any]
+
+
+def speeds(rows: Sequence[Row]) -> str:
     """Return one line a queue: the median of its rounds, with the least and the most."""
     table = [["queue", *(head for head, _, _ in SPEEDS)]]
     for row in rows:
         cells = [_spread(row["rounds"], key, form) for _, key, form in SPEEDS]
         table.append([row["label"], *cells])
-    notes = [
-        f"{row['label']}: {', '.join(f'{n} {v}' for n, v in row['versions'].items())}; "
-        f"{row['at_once']} tasks at once; durable: {row['durable']}"
-        for row in rows
-    ]
-    return "\n".join([markdown(table), "", *notes, ""])
+    return markdown(table)
+
+
+def guarantees(rows: Sequence[Row]) -> str:
+    """Return what was measured of each queue, and what it keeps."""
+    table = [["queue", "versions", "at once", "what survives a power cut", "what is on record"]]
+    for row in rows:
+        versions = ", ".join(f"{_named(n)} {v}" for n, v in row["versions"].items())
+        table.append([row["label"], versions, str(row["at_once"]), row["survives"], row["record"]])
+    return markdown(table)
+
+
+def ratios(rows: Sequence[Row]) -> str:
+    """Return ours beside the fastest of the others, and the fastest that keeps every task."""
+    others = [row for row in rows if not row["ours"]]
+    if not others:
+        return ""
+    table = [["ours", "beside", "drain", "CPU of the drain"]]
+    for row in (row for row in rows if row["ours"]):
+        alike = [one for one in others if one["durable"] and one["store"] == row["store"]]
+        for what, some in (("durable, same kind of store", alike), ("of all", others)):
+            if some:
+                fastest = max(some, key=lambda one: _middle(one, "drain_rate"))
+                least = min(some, key=lambda one: _middle(one, "cpu_s"))
+                table.append(
+                    [
+                        row["label"],
+                        f"the best {what}",
+                        f"{_ratio(row, fastest, 'drain_rate')} {fastest['label']}",
+                        f"{_ratio(row, least, 'cpu_s')} {least['label']}",
+                    ]
+                )
+    return markdown(table)
+
+
+def _ratio(ours: Row, theirs: Row, key: str) -> str:
+    return f"{_middle(ours, key) / _middle(theirs, key):.2f} ×"
+
+
+def _middle(row: Row, key: str) -> float:
+    return float(statistics.median(one[key] for one in row["rounds"]))
+
+
+def _named(package: str) -> str:
+    return "redis-py" if package == "redis" else package
 
 
 def endings(rows: Mapping[str, Any]) -> str:

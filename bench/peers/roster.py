@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bench.peers.server import Kind
+
 HERE = Path(__file__).parent
 ADAPTERS = "bench.peers.adapters"
+Store = Literal["file", "redis", "postgres"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,16 +18,20 @@ class Peer:
     """One queue. `environment` names its requirements file; None is the environment we run in.
 
     `workers` are the commands that together run tasks in two processes; the first word is a program
-    of the environment, `{address}` the address of its server or file.
+    of the environment, `{address}` and `{bell}` are the addresses of its servers or file. `durable`
+    says whether a power cut leaves every task, `survives` what it leaves, `record` what can be read
+    of a task afterwards.
     """
 
     name: str
     label: str
     adapter: str
     environment: str | None
-    server: Literal["redis", "postgres"] | None
+    server: Kind | None
     workers: tuple[tuple[str, ...], ...]
-    durable: str
+    durable: bool
+    survives: str
+    record: str
     at_once: int = 2
 
     @property
@@ -32,26 +39,50 @@ class Peer:
         """The file of pinned packages."""
         return HERE / "requirements" / f"{self.environment}.txt" if self.environment else None
 
+    @property
+    def store(self) -> Store:
+        """Return what keeps the tasks."""
+        if self.server is None:
+            return "file"
+        return "redis" if self.server == "redis" else "postgres"
+
 
 _HUEY = ("huey_consumer", f"{ADAPTERS}.huey_queue.queue", "-w", "2", "-k", "process", "-q")
-_SNAPSHOTS = "no: Redis, a crash loses what came after its last snapshot"
+_SNAPSHOTS = "the last snapshot; with Redis's defaults that can be a minute old, or an hour"
+_EVERY_FILE = "every task and ending that was committed: a flush for each commit"
+_EVERY_SERVER = "every task and ending that was committed: `fsync` and `synchronous_commit` are on"
+_RESULT = "the result; nothing of a task that waits or runs"
+_OURS = "each move with its time, by whom and why; each attempt with its process, result, logs"
 
-OURS = Peer(
-    name="ours",
-    label="task-supervisor",
-    adapter="our_queue",
-    environment=None,
-    server=None,
-    workers=(
-        (
-            *("supervisor", "run", f"{ADAPTERS}.our_queue:app"),
-            *("--store", "{address}", "--workers", "2", "--metrics-listen", "none"),
-        ),
-    ),
-    durable="yes: SQLite, a flush for each commit",
-)
+
+def _ours(name: str, label: str, server: Kind | None, survives: str) -> Peer:
+    command = (
+        *("supervisor", "run", f"{ADAPTERS}.our_queue:app", "--workers", "2"),
+        *("--store", "{address}", "--queue", "{bell}", "--metrics-listen", "none"),
+    )
+    return Peer(
+        name=name,
+        label=f"task-supervisor, {label}",
+        adapter="our_queue",
+        environment=None,
+        server=server,
+        workers=(command,),
+        durable=True,
+        survives=survives,
+        record=_OURS,
+    )
+
+
+OURS = _ours("ours", "SQLite", None, _EVERY_FILE)
 PEERS = (
     OURS,
+    _ours("ours-postgresql", "PostgreSQL", "postgres", _EVERY_SERVER),
+    _ours(
+        "ours-postgresql-redis",
+        "PostgreSQL and Redis",
+        "postgres+redis",
+        f"{_EVERY_SERVER}; Redis keeps nothing and need not",
+    ),
     Peer(
         name="huey",
         label="Huey, Redis",
@@ -59,7 +90,9 @@ PEERS = (
         environment="huey",
         server="redis",
         workers=(_HUEY,),
-        durable=_SNAPSHOTS,
+        durable=False,
+        survives=_SNAPSHOTS,
+        record=_RESULT,
     ),
     Peer(
         name="huey-sqlite",
@@ -68,7 +101,9 @@ PEERS = (
         environment="huey",
         server=None,
         workers=(_HUEY,),
-        durable="yes: SQLite, a flush for each commit",
+        durable=True,
+        survives="every task that was not begun: a flush for each commit",
+        record=_RESULT,
     ),
     Peer(
         name="dramatiq",
@@ -77,7 +112,9 @@ PEERS = (
         environment="dramatiq",
         server="redis",
         workers=(("dramatiq", f"{ADAPTERS}.dramatiq_queue", "-p", "2", "-t", "8"),),
-        durable=_SNAPSHOTS,
+        durable=False,
+        survives=_SNAPSHOTS,
+        record=_RESULT,
         at_once=16,
     ),
     Peer(
@@ -89,15 +126,19 @@ PEERS = (
         workers=(
             ("celery", "-A", f"{ADAPTERS}.celery_queue", "worker", "-c", "2", "-l", "WARNING"),
         ),
-        durable=_SNAPSHOTS,
+        durable=False,
+        survives=_SNAPSHOTS,
+        record="one row of state and result, overwritten",
     ),
     Peer(
         name="procrastinate",
-        label="Procrastinate",
+        label="Procrastinate, PostgreSQL",
         adapter="procrastinate_queue",
         environment="procrastinate",
         server="postgres",
         workers=(("procrastinate", f"--app={ADAPTERS}.procrastinate_queue.app", "worker"),) * 2,
-        durable="yes: PostgreSQL, fsync on",
+        durable=True,
+        survives="every task: `fsync` and `synchronous_commit` are on",
+        record="the row, and an event with its time for each change of state; not by whom",
     ),
 )

@@ -63,9 +63,9 @@ class Scene:
 
     def start_workers(self, flags: Sequence[str] = ()) -> None:
         """Start what runs tasks in two processes."""
-        address = self.environ[paths.ADDRESS]
+        told = {"address": self.environ[paths.ADDRESS], "bell": self.environ[paths.BELL]}
         for command in self.peer.workers:
-            words = [word.format(address=address) for word in (*command, *flags)]
+            words = [word.format(**told) for word in (*command, *flags)]
             with (self.folder / "workers.log").open("ab") as log:
                 self.leaders.append(
                     subprocess.Popen(
@@ -98,8 +98,8 @@ class Scene:
         return sum(cpu_s(leader.pid) for leader in self.leaders)
 
     def server_cpu_s(self) -> float:
-        """Return the CPU seconds of the server."""
-        return cpu_s(self.server.pid) if self.server else 0.0
+        """Return the CPU seconds of the servers."""
+        return sum(cpu_s(pid) for pid in self.server.pids) if self.server else 0.0
 
     def memory_bytes(self) -> int:
         """Return the proportional memory of workers and whatever watches over them."""
@@ -144,6 +144,7 @@ def staged(peer: Peer, bin_folder: Path, folder: Path) -> Iterator[Scene]:
             "PYTHONDONTWRITEBYTECODE": "1",
             paths.FOLDER: str(folder),
             paths.ADDRESS: served.address if served else _file(peer, folder),
+            paths.BELL: served.bell if served else "none",
         }
         with (folder / "producer.log").open("wb") as log:
             producer = subprocess.Popen(

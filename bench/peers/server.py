@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -23,16 +24,17 @@ DURABLE = (
 )
 #: What makes a Redis keep nothing: a doorbell has nothing to lose.
 FORGETFUL = ("--save", "", "--appendonly", "no")
-Kind = Literal["redis", "postgres"]
+Kind = Literal["redis", "postgres", "postgres+redis"]
 ALL: tuple[Kind, ...] = ("redis", "postgres")
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server: how clients reach it, and its process."""
+    """Running servers: how clients reach the one that keeps, and the bell; their processes."""
 
     address: str
-    pid: int
+    pids: tuple[int, ...]
+    bell: str = "none"
 
 
 def free_port() -> int:
@@ -47,7 +49,16 @@ def serving(kind: Kind | None, folder: Path) -> AbstractContextManager[Server | 
     """Run such a server until the end of the block, Redis at its defaults; None runs none."""
     if kind is None:
         return nullcontext(None)
+    if kind == "postgres+redis":
+        return _both(folder)
     return _redis(folder) if kind == "redis" else durable_postgresql(folder)
+
+
+@contextmanager
+def _both(folder: Path) -> Iterator[Server]:
+    """Run a PostgreSQL and beside it a Redis that keeps nothing."""
+    with durable_postgresql(folder) as store, forgetful_redis(folder) as bell:
+        yield Server(store.address, (*store.pids, *bell.pids), bell.address)
 
 
 def forgetful_redis(folder: Path) -> AbstractContextManager[Server]:
@@ -57,12 +68,29 @@ def forgetful_redis(folder: Path) -> AbstractContextManager[Server]:
 
 def missing(kinds: Iterable[str | None]) -> list[str]:
     """Return the Debian packages of servers that are wanted and not installed."""
-    kinds, wanted = set(kinds), []
-    if "redis" in kinds and shutil.which("redis-server") is None:
+    words, wanted = " ".join(kind or "" for kind in kinds), []
+    if "redis" in words and shutil.which("redis-server") is None:
         wanted.append("redis-server")
-    if "postgres" in kinds and not _postgres_programs():
+    if "postgres" in words and not _postgres_programs():
         wanted.append("postgresql")
     return wanted
+
+
+def versions(kind: Kind | None) -> dict[str, str]:
+    """Return the versions of the servers of such a kind."""
+    found = {}
+    if "postgres" in (kind or ""):
+        found["PostgreSQL"] = _version([f"{_postgres_programs()}/postgres", "--version"])
+    if "redis" in (kind or ""):
+        found["Redis"] = _version(["redis-server", "--version"])
+    return found
+
+
+def _version(command: Sequence[str]) -> str:
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    number = re.search(r"\d+(\.\d+)+", said)
+    assert number is not None, said
+    return number[0]
 
 
 def install(packages: Sequence[str]) -> None:
@@ -87,7 +115,7 @@ def _redis(folder: Path, *options: str) -> Iterator[Server]:
             return line.recv(16).startswith(b"+PONG")
 
     with _running(command, data, signal.SIGTERM, answers) as pid:
-        yield Server(f"redis://127.0.0.1:{port}/0", pid)
+        yield Server(f"redis://127.0.0.1:{port}/0", (pid,))
 
 
 @contextmanager
@@ -112,7 +140,7 @@ def durable_postgresql(folder: Path) -> Iterator[Server]:
         return subprocess.run(ready, check=False).returncode == 0
 
     with _running(command, data, signal.SIGINT, answers, owner) as pid:
-        yield Server(f"postgresql://bench@127.0.0.1:{port}/postgres", pid)
+        yield Server(f"postgresql://bench@127.0.0.1:{port}/postgres", (pid,))
 
 
 @contextmanager

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from doc_text import REPOSITORY
 
+from bench.page import placed
 from bench.peers.bodies import HANGING
-from bench.peers.report import markdown, speeds
+from bench.peers.report import SPEEDS, guarantees, markdown, ratios, speeds
 from bench.peers.roster import PEERS, Peer
 
 PAGE = (REPOSITORY / "docs" / "benchmarks.md").read_text("utf-8")
@@ -16,7 +19,8 @@ SPEED = SECTION[: SECTION.index("### A task that will not end")]
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 def test_every_peer_has_its_rows_and_an_adapter(peer: Peer) -> None:
-    assert SPEED.count(f"| {peer.label} |") == 2  # figures, and versions with durability
+    wanted = 2 if peer.environment else 4  # figures and what it keeps; ours beside the best, twice
+    assert SPEED.count(f"| {peer.label} |") == wanted
     assert (REPOSITORY / "bench" / "peers" / "adapters" / f"{peer.adapter}.py").exists()
 
 
@@ -37,16 +41,56 @@ def test_a_table_is_one_that_can_stand_on_the_page() -> None:
     assert markdown([["a", "b"], ["1", "2"]]) == "| a | b |\n|---|---|\n| 1 | 2 |"
 
 
-def test_a_spread_is_the_median_with_least_and_most() -> None:
-    keys = "enqueue_rate drain_rate cpu_s enqueue_cpu_s begin_p50_ms begin_p99_ms memory_mb"
-    rounds = [dict.fromkeys([*keys.split(), "others_cores"], value) for value in (1.0, 2.0, 9.0)]
-    row = {
-        "label": "Some queue",
-        "durable": "no",
+def row(label: str, drain: float, cpu: float, **more: object) -> dict[str, Any]:
+    """Return what is kept of a queue; three rounds, of which the last is the odd one."""
+    figures = dict.fromkeys((key for _, key, _ in SPEEDS), 1.0)
+    return {
+        "label": label,
+        "ours": False,
+        "store": "file",
+        "durable": True,
+        "survives": "all",
+        "record": "nothing",
         "at_once": 2,
-        "versions": {"queue": "1.0"},
-        "rounds": rounds,
+        "versions": {"redis": "1.0", "Redis": "7"},
+        "rounds": [
+            {**figures, "drain_rate": drain * by, "cpu_s": cpu * by} for by in (0.5, 1.0, 4.5)
+        ],
+        **more,
     }
-    _, _, figures, _, note, _ = speeds([row]).split("\n")
-    assert figures.startswith("| Some queue | 2 (1–9) | 2 (1–9) | 2.00 (1.00–9.00) |")
-    assert note == "Some queue: queue 1.0; 2 tasks at once; durable: no"
+
+
+def test_a_spread_is_the_median_with_least_and_most() -> None:
+    _, _, figures = speeds([row("Some queue", 2, 2)]).split("\n")
+    assert figures.startswith("| Some queue | 1 (1–1) | 2 (1–9) | 2.00 (1.00–9.00) |")
+
+
+def test_what_is_kept_of_a_task_stands_beside_what_was_measured() -> None:
+    _, _, line = guarantees([row("Some queue", 1, 1)]).split("\n")
+    assert line == "| Some queue | redis-py 1.0, Redis 7 | 2 | all | nothing |"
+
+
+def test_ours_stand_beside_the_best_that_keep_what_ours_keep_and_the_best_of_all() -> None:
+    rows = [
+        row("Ours", 600, 0.1, ours=True),
+        row("A file", 200, 0.5),
+        row("A server", 300, 0.2, store="postgres"),
+        row("In memory", 400, 0.4, store="redis", durable=False),
+    ]
+    assert ratios(rows).split("\n")[2:] == [
+        "| Ours | the best durable, same kind of store | 3.00 × A file | 0.20 × A file |",
+        "| Ours | the best of all | 1.50 × In memory | 0.50 × A server |",
+    ]
+    assert ratios(rows[:1]) == ""
+
+
+def test_tables_take_the_place_of_those_before_them() -> None:
+    marks = "<!-- some: written by the benchmark -->\n{}<!-- end of some -->\n"
+    page = f"before\n{marks.format('old')}after\n"
+    wanted = marks.format("\n| new |\n\n")
+    assert placed(page, "some", "| new |") == f"before\n{wanted}after\n"
+    assert placed(placed(page, "some", "| new |"), "some", "| new |") == placed(
+        page, "some", "| new |"
+    )
+    with pytest.raises(ValueError, match="no marks for other"):
+        placed(page, "other", "")

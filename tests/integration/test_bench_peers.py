@@ -6,21 +6,26 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from harness import REPOSITORY
 
 from bench.peers import paths
 
 
-def asked(folder: Path, *requests: dict[str, Any]) -> list[Any]:
+def asked(
+    folder: Path, *requests: dict[str, Any], store: str = "", bell: str = "none"
+) -> list[Any]:
     """Run a producer with these requests and return its answers, the greeting left out."""
     environ = {
         **{k: v for k, v in os.environ.items() if not k.startswith("SUPERVISOR_")},
         "PYTHONPATH": str(REPOSITORY),
         paths.FOLDER: str(folder),
-        paths.ADDRESS: f"sqlite:///{folder / 'tasks.db'}",
+        paths.ADDRESS: store or f"sqlite:///{folder / 'tasks.db'}",
+        paths.BELL: bell,
     }
     done = subprocess.run(
         [sys.executable, "-m", "bench.peers.producer", "our_queue"],
@@ -32,14 +37,26 @@ def asked(folder: Path, *requests: dict[str, Any]) -> list[Any]:
     return answers
 
 
-def test_what_is_submitted_is_on_record_and_can_be_canceled(tmp_path: Path) -> None:
+@pytest.fixture(params=["sqlite", "postgresql+redis"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Name a new store and its bell."""
+    nursery = request.getfixturevalue("nursery")
+    made = nursery.place(request.param, tmp_path)
+    yield {"store": made.url, "bell": made.queue or "none"}
+    made.remove()
+
+
+def test_what_is_submitted_is_on_record_and_can_be_canceled(
+    tmp_path: Path, place: dict[str, str]
+) -> None:
     submit = {"do": "submit", "body": "deaf", "what": "one", "timeout": 2.0, "max_retries": 0}
-    (task,) = asked(tmp_path, submit)
+    (task,) = asked(tmp_path, submit, **place)
     waiting, _, canceled = asked(
         tmp_path,
         {"do": "record", "task": task},
         {"do": "cancel", "task": task},
         {"do": "record", "task": task},
+        **place,
     )
     untouched = {"quarantined": False, "error": None, "attempts": []}
     assert waiting == {"state": "PENDING", "reason": "submitted", "by": [], **untouched}

@@ -1,4 +1,4 @@
-"""Ours on a SQLite file: write-ahead log and a full flush for each commit."""
+"""Ours: on a SQLite file, on a PostgreSQL, or on that with a Redis as the bell."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from bench.peers import paths
 from bench.peers.bodies import BODIES, Body
 from supervisor import App
+from supervisor.store import open_store
 from supervisor.worker.context import TaskContext
 
-app = App(store=paths.address())
+app = App(store=paths.address(), queue=paths.bell())
 
 
 def _registered(name: str, body: Body) -> Any:
@@ -55,5 +56,6 @@ class Tasks:
 
 
 def connect() -> Tasks:
-    """Return the way to enqueue and to step in."""
+    """Make the store and return the way to enqueue and to step in."""
+    open_store(paths.address(), create=True).close()
     return Tasks()

@@ -36,11 +36,13 @@ LINK: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
+#: Longer than any statement may take; on its way to it a wait looks up this often.
+ANSWER_S, WAKE_S = 15.0, 0.1
 #: What every transaction of ours lives with. A node that is cut off or stopped in the middle of one
 #: must not keep its rows locked for longer than others can wait.
 _LIMITS = {
     "lock_timeout": "5s",
-    "statement_timeout": "30s",
+    "statement_timeout": "10s",
     "idle_in_transaction_session_timeout": "5s",
     "timezone": "UTC",
     # Each statement has its index. A plan made while a table was empty, or before anybody counted
@@ -57,6 +59,23 @@ PREPARE_AFTER = 1
 MEASURE_EVERY_S = 10.0
 #: Numbers the lock under which tables are changed.
 _UPGRADE_LOCK = 7_716_253_590
+
+
+class _Line(psycopg.Connection[Any]):
+    """A connection that is given up when the server owes an answer for too long.
+
+    The kernel gives up a peer that acknowledges nothing; one behind a proxy may acknowledge all and
+    never answer.
+    """
+
+    answer_s: float | None = ANSWER_S
+
+    def wait(self, gen: Any, interval: float = WAKE_S, timeout: float | None = None) -> Any:
+        try:
+            return super().wait(gen, interval, self.answer_s if timeout is None else timeout)
+        except psycopg.errors._WaitTimeout as error:
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"no answer for {self.answer_s} s") from error
 
 
 class DatabaseClock:
@@ -107,7 +126,7 @@ class ServerStore(Store):
         self.clock: DatabaseClock = DatabaseClock(own)
         self.statements = ArrayStatements()
         self._arguments = _arguments(url)
-        self._idle: list[psycopg.Connection[Any]] = []
+        self._idle: list[_Line] = []
         self._engine = sa.create_engine(
             "postgresql+psycopg://",
             creator=self._connect,
@@ -129,8 +148,8 @@ class ServerStore(Store):
             if sa.inspect(connection).has_table(store_facts.name):
                 self.identity = _identity(connection) or ""
 
-    def _connect(self) -> psycopg.Connection[Any]:
-        connection = psycopg.connect(
+    def _connect(self) -> _Line:
+        connection = _Line.connect(
             **self._arguments, autocommit=True, prepare_threshold=PREPARE_AFTER
         )
         try:
@@ -140,7 +159,7 @@ class ServerStore(Store):
             raise
         return connection
 
-    def _prepare(self, connection: psycopg.Connection[Any]) -> None:
+    def _prepare(self, connection: _Line) -> None:
         answer: Any = self._measure(connection)
         self.is_pooled = answer[1] != connection.info.backend_pid
         if self.is_pooled:  # the next transaction may run in another session
@@ -148,7 +167,7 @@ class ServerStore(Store):
         else:
             connection.execute("".join(f"SET {k} = '{v}';" for k, v in _DIRECT.items()))
 
-    def _measure(self, connection: psycopg.Connection[Any]) -> Any:
+    def _measure(self, connection: _Line) -> Any:
         before = self.clock.boot()
         answer: Any = connection.execute(
             "SELECT clock_timestamp(), pg_backend_pid()", prepare=False
@@ -201,7 +220,7 @@ class ServerStore(Store):
             return begin
         return begin + "".join(f"SET LOCAL {k} = '{v}';" for k, v in _LIMITS.items())
 
-    def _begun(self, first: str = "") -> psycopg.Connection[Any]:
+    def _begun(self, first: str = "") -> _Line:
         """Return a connection whose first statement has gone through: it may have been lost."""
         while True:
             try:
@@ -219,7 +238,7 @@ class ServerStore(Store):
             else:
                 return connection
 
-    def _give_up(self, connection: psycopg.Connection[Any]) -> None:
+    def _give_up(self, connection: _Line) -> None:
         """Roll back; a connection that cannot even do that is closed, and its idle like too."""
         try:
             if connection.info.transaction_status is not TransactionStatus.IDLE:
@@ -258,10 +277,15 @@ class ServerStore(Store):
         from supervisor.store.migrations import upgrade  # alembic costs 0.2 s: only when needed
 
         with plain_errors(self.name), self._engine.connect() as connection, connection.begin():
-            connection.exec_driver_sql(self._begin())
+            line: Any = connection.connection.driver_connection
+            line.answer_s = None  # both the wait for another upgrade and our own may take long
+            no_limit = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0;"
+            connection.exec_driver_sql(self._begin() + no_limit)
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
+            connection.exec_driver_sql("SET LOCAL lock_timeout = '5s'")  # nobody waits behind us
             upgrade(connection)  # a no-op if another process did it while we waited
             connection.exec_driver_sql("COMMIT")
+            line.answer_s = ANSWER_S
         self._learn_identity()
 
     @property

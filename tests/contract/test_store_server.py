@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -16,13 +17,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from ledger_scene import NODE, START, Scene
-from servers import PostgreSQL
+from servers import PostgreSQL, proxy
 
 from supervisor.clock import SystemClock
 from supervisor.errors import ConfigError, StoreBusy, StoreUnavailable
 from supervisor.model.outcome import returned
 from supervisor.model.spec import TaskSpec
-from supervisor.store import Ledger, Reader, Store, Transaction, migrations, open_store
+from supervisor.store import Ledger, Reader, Store, Transaction, migrations, open_store, postgresql
 from supervisor.store.schema import metadata
 from supervisor.testing import ManualClock
 
@@ -212,6 +213,30 @@ def test_a_transaction_that_is_cut_writes_nothing(scene: Scene, driver: psycopg.
     with pytest.raises(StoreUnavailable):
         scene.ledger.run(lambda tx: _submit_and_be_cut(tx, driver))
     assert scene.reader.tasks().tasks == ()
+
+
+def test_a_server_that_takes_all_and_answers_nothing_is_given_up(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql._Line, "answer_s", 0.3)
+    monkeypatch.setitem(postgresql.LINK, "connect_timeout", 2)
+    swallow, url = threading.Event(), sa.make_url(store_url)
+    with (
+        proxy(url.port or 0, swallow) as port,
+        closing(
+            open_store(url.set(port=port).render_as_string(hide_password=False), create=False)
+        ) as store,
+    ):
+        scene = Scene(store)
+        scene.submit()
+        swallow.set()
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="does not answer"):
+            scene.submit()
+        assert time.monotonic() - began < 10
+        swallow.clear()
+        scene.submit()
+        assert len(scene.reader.tasks().tasks) == 2
 
 
 def test_two_that_block_each_other_are_told_to_try_again(

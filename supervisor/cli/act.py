@@ -8,8 +8,9 @@ from dataclasses import replace
 import click
 
 from supervisor.cli.call import Call, command, os_user, signed
+from supervisor.cli.cold import archive
 from supervisor.cli.group import EXIT_REFUSED
-from supervisor.cli.ids import full_id
+from supervisor.cli.ids import ALL_DIGITS, full_id
 from supervisor.cli.roll import NO_NODE, roll_call
 from supervisor.cli.text import cell, columns, state_text
 from supervisor.model.record import Acted, Answer
@@ -59,6 +60,7 @@ def _act(call: Call, verb: Verb, task_ids: Sequence[str], by: str | None, reason
     answers = verb([full_id(call, given) for given in task_ids], by=by or os_user(), reason=reason)
     if any(answer.answer in _FOR_A_NODE for answer in answers):
         answers = _with_node(call, answers)
+    answers = [_if_archived(call, answer) for answer in answers]
     document = [
         {
             "task_id": answer.task_id,
@@ -75,6 +77,18 @@ def _act(call: Call, verb: Verb, task_ids: Sequence[str], by: str | None, reason
     ]
     call.answer({"tasks": document}, lambda: columns(("TASK", "ANSWER", "STATE", "DETAIL"), rows))
     return 0 if all(answer.done for answer in answers) else EXIT_REFUSED
+
+
+def _if_archived(call: Call, one: Acted) -> Acted:
+    """Say of a task that is not found that it was archived, if so."""
+    if one.answer != Answer.NOT_FOUND or len(one.task_id) < len("task_") + ALL_DIGITS:
+        return one
+    with archive(call) as cold:
+        found = cold.task(one.task_id)
+    if found is None:
+        return one
+    detail = f"it is in the archive: {found.files[-1]}"
+    return replace(one, state=found.view.state, detail=detail)
 
 
 def _with_node(call: Call, answers: Sequence[Acted]) -> list[Acted]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -130,6 +131,13 @@ def test_what_was_moved_is_shown_by_the_commands_that_show_tasks(
     assert listed.stdout.splitlines() == ["no tasks", f"archived: {failed}  FAILED  {file}"]
     (found,) = node.cli_json("archive", "search", "--text", "GONE WRONG")["found"]
     assert (found["task_id"], found["file"], found["state"]) == (failed, file, "FAILED")
+    again = node.cli("rerun", failed, "--reason", "fixed", "--json")
+    (answer,) = json.loads(again.stdout)["tasks"]
+    assert (again.returncode, answer["state"], answer["detail"]) == (
+        1,
+        "FAILED",
+        f"it is in the archive: {file}",
+    )
     gone = node.cli("show", "task_" + "0" * 32)
     assert (gone.returncode, "no task" in gone.stderr) == (1, True)
     notes = node.cli("archive", "search", "--since", "2999-01-01")

@@ -28,8 +28,8 @@ from supervisor.store.archive import Archive, Wanted
 from supervisor.store.archive_search import ArchiveReader
 from supervisor.store.schema import EPOCH
 
-#: Tasks given out by one claim, claims that are timed, and how many in a row on one store.
-BATCH, CLAIMS, TURN = 8, 300, 20
+#: Tasks given out by one claim; claims that are timed, by turns, and some before that are not.
+BATCH, CLAIMS, WARM_UP = 8, 300, 20
 #: Claims may be so much slower beside many rows.
 AS_FAST = 1.2
 ASKED = 200
@@ -45,7 +45,7 @@ class _Claims:
     store: Store
     took_ms: list[float] = field(default_factory=list)
 
-    def turn(self, claims: int) -> None:
+    def do(self, claims: int) -> None:
         """Claim so often; all get what they ask for."""
         ledger = Ledger(self.store)
         owners = [Owner(f"w_{n}", n + 1, 1) for n in range(BATCH)]
@@ -73,7 +73,7 @@ def measure(here: place.Place, scale: float) -> Iterator[Figure]:
     began = time.perf_counter()
     fill(here.store, rows)
     print(f"  filled in {time.perf_counter() - began:.0f} s", file=sys.stderr)
-    fill(empty.store, Rows(pending=BATCH * (claims + 2 * TURN), due_every=1))
+    fill(empty.store, Rows(pending=BATCH * (claims + WARM_UP), due_every=1))
     with (
         closing(open_store(here.store, create=False)) as large,
         closing(open_store(empty.store, create=False)) as small,
@@ -85,11 +85,11 @@ def measure(here: place.Place, scale: float) -> Iterator[Figure]:
 
 def _claims(kind: str, large: _Claims, small: _Claims, claims: int) -> Iterator[Figure]:
     for one in (large, small):
-        one.turn(TURN)  # compiles statements, fills caches
+        one.do(WARM_UP)  # compiles statements, fills caches
         one.took_ms.clear()
-    while len(small.took_ms) < claims:
+    for _ in range(claims):
         for one in (large, small):
-            one.turn(TURN)
+            one.do(1)
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         beside = quantile(small.took_ms, share)
         yield Figure(

@@ -13,6 +13,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -158,7 +159,8 @@ class ColdWriter:
 
     def drop(self) -> None:
         """Close and remove what was written so far."""
-        self._file.close()
+        with suppress(OSError):  # a full disk: what could not be written is dropped anyway
+            self._file.close()
         self.path.unlink(missing_ok=True)
 
     def _flush(self) -> None:

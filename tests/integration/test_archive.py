@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from harness import REPOSITORY, NodeUnderTest, Start, eventually, on_both_stores
+from harness import COMMAND, REPOSITORY, NodeUnderTest, Start, eventually, on_both_stores
 
 from supervisor.model.states import LIVE, State
 from supervisor.store.archive_file import ColdFile
@@ -156,6 +157,26 @@ def test_a_file_that_is_damaged_is_told_and_left_out(start_node: Start, folder: 
     assert f"note: the cold file {file} cannot be read" in shown.stderr
     Path(file).write_bytes(content)
     assert node.cli_json("show", task_id)["state"] == "SUCCESS"
+
+
+def test_a_disk_that_is_full_leaves_everything_in_the_store(
+    start_node: Start, folder: Path
+) -> None:
+    node = start_node(archive_dir=folder)
+    ids = {node.run("ok", value=secrets.token_hex(20_000)).task_id for _ in range(4)}
+    one_more(node)
+    full = subprocess.run(
+        ["prlimit", "--fsize=65536", *COMMAND, "archive", "--older-than", "0"],
+        env=node.env,
+        cwd=node.root,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (full.returncode, "cannot write to the archive" in full.stderr) == (69, True)
+    assert ids <= in_store(node)
+    assert [path.name for path in folder.iterdir()] == ["archive.lock"]
+    assert node.cli_json("archive", "--older-than", "0")["deleted_tasks"] == 4
 
 
 def test_flags_before_the_word_search_are_told_not_ignored(start_node: Start) -> None:

@@ -307,8 +307,10 @@ class NodeUnderTest:
         return node.pid == self.pid and node.node_name == self.name
 
     def worker_pids(self) -> list[int]:
-        """Return the pids of the workers that live, as the store has them."""
-        return [w.pid for w in self.reader.workers(self.node_id()) if w.ended_at is None]
+        """Return the pids of the workers that live, as the store has them (if it has us)."""
+        registered = [one.node_id for one in self.reader.nodes() if self._is_us(one)][:1]
+        found = [worker for node_id in registered for worker in self.reader.workers(node_id)]
+        return [worker.pid for worker in found if worker.ended_at is None]
 
     def zygote_pid(self) -> int:
         """Return the pid of the zygote of the running node."""

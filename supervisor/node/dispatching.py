@@ -33,7 +33,7 @@ HOLD_S = 0.004
 BATCH = 128
 #: Polls pause for this many times what one took, up to a limit: the bell is what counts.
 POLL_PAUSES, POLL_MOST_S = 20, 2.0
-#: A server is polled less often than a file, and with a bell that names ids hardly ever.
+#: A server is polled less often than a file, and hardly ever while its bell is heard.
 SERVER_POLL_S, SCAN_EVERY_S = 0.2, 1.0
 #: A bell that names ids is given this long to name more, before the table is looked through.
 BELL_S = 0.02
@@ -125,12 +125,18 @@ class Dispatching:
 
     def _is_scan_due(self, now: float) -> bool:
         """Whether the table is to be looked through: there may be what no bell has named."""
-        wait_s = 0.0 if self._hungry or self._is_due() else self._poll_wait_s
+        return now - self._polled_at >= self._scan_wait_s(now)
+
+    def _scan_wait_s(self, now: float) -> float:
+        """Return how far apart two looks through the table are as things stand."""
+        if self._is_due():
+            return 0.0
         listener = self._floor.listener
-        if listener is not None and listener.carries_ids and not listener.away:
-            is_quiet = self._hungry and not self._tips and now - self._answered_at >= BELL_S
-            wait_s = wait_s if is_quiet or self._is_due() else max(wait_s, SCAN_EVERY_S)
-        return now - self._polled_at >= wait_s
+        told = self._floor.lease is not None and listener is not None and not listener.away
+        names = told and self._hears_ids and (self._tips or now - self._answered_at < BELL_S)
+        if self._hungry and not names:
+            return 0.0
+        return max(self._poll_wait_s, SCAN_EVERY_S) if told else self._poll_wait_s
 
     def _serve(self, types: tuple[str, ...]) -> None:
         """Let the bell name only what may be started here."""

@@ -44,7 +44,7 @@ class Rows:
 
 
 def fill(url: str, rows: Rows) -> None:
-    """Make the store and fill it. Nobody else may have it open."""
+    """Make the store and fill it. Nobody else may have it open, and no planner has counted."""
     open_store(url, create=True).close()
     if url.startswith("sqlite"):
         _fill_file(url, rows)
@@ -76,7 +76,16 @@ def _fill_server(url: str, rows: Rows) -> None:
         for sql in _statements(rows, _Server()):
             db.execute(sql.encode())
         db.execute("CREATE INDEX audit_of_task ON audit_log (task_id, id)")
-        db.execute("VACUUM (ANALYZE)")
+
+
+def count(url: str) -> None:
+    """Let the planner know how many rows there are, as its server does by and by."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(store_path(url), isolation_level=None)) as file:
+            file.execute("ANALYZE")
+        return
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as server:
+        server.execute("VACUUM (ANALYZE)")
 
 
 class _File:

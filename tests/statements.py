@@ -129,10 +129,10 @@ def explain_on_file(path: str, sent: list[Sent]) -> None:
 def on_server(patch: pytest.MonkeyPatch) -> Iterator[Wire]:
     """Catch what connections to PostgreSQL send that are made from now on, as a superuser."""
     wire = Wire()
-    real = psycopg.connect
+    real: Any = vars(psycopg.Connection)["connect"]
 
-    def connect(*args: Any, **kwargs: Any) -> Any:
-        connection = real(*args, **kwargs)
+    def connect(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        connection = real.__func__(cls, *args, **kwargs)
         connection.add_notice_handler(lambda notice: _note(wire, notice.message_primary or ""))
         connection.execute(
             "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
@@ -142,9 +142,9 @@ def on_server(patch: pytest.MonkeyPatch) -> Iterator[Wire]:
         )
         return connection
 
-    patch.setattr(psycopg, "connect", connect)
+    patch.setattr(psycopg.Connection, "connect", classmethod(connect))
     yield wire
-    patch.setattr(psycopg, "connect", real)
+    patch.setattr(psycopg.Connection, "connect", real)
 
 
 def _note(wire: Wire, message: str) -> None:

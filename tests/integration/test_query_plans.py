@@ -10,7 +10,6 @@ line that is not needed is a failure too.
 from __future__ import annotations
 
 import inspect
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ import servers
 import statements
 from statements import Sent, Wire
 
-from bench.bulk import LAST_MS, STEP_MS, Rows, ended_id, fill
+from bench.bulk import LAST_MS, STEP_MS, Rows, count, ended_id, fill
 from supervisor.model import outcome
 from supervisor.model.record import Claim, Ending, NodeRecord, Owner, ProcessIdentity, Started
 from supervisor.model.retry import RetryPolicy
@@ -351,12 +350,12 @@ def test_on_a_file(
 ) -> None:
     path = tmp_path / "large.db"
     path.write_bytes(large_file.read_bytes())
+    url = f"sqlite:///{path}"
     if counted:
-        with closing(sqlite3.connect(path, isolation_level=None)) as db:
-            db.execute("ANALYZE")
+        count(url)
     with (
         statements.on_file(monkeypatch) as wire,
-        closing(open_store(f"sqlite:///{path}", create=False)) as store,
+        closing(open_store(url, create=False)) as store,
     ):
         _all_done(Desk(store, wire))
     statements.explain_on_file(str(path), wire.sent)
@@ -364,12 +363,15 @@ def test_on_a_file(
     assert _read_whole(wire.sent) == []
 
 
-def test_on_a_server(monkeypatch: pytest.MonkeyPatch, large_database: str) -> None:
+@pytest.mark.parametrize("counted", [False, True], ids=["as it is", "analyzed"])
+def test_on_a_server(monkeypatch: pytest.MonkeyPatch, large_database: str, counted: bool) -> None:
+    if counted:
+        count(large_database)
     with (
         statements.on_server(monkeypatch) as wire,
         closing(open_store(large_database, create=False)) as store,
     ):
-        _all_done(Desk(store, wire))
+        _all_done(Desk(store, wire, round=ROUNDS * counted))
     assert _broken(wire.sent) == []
     assert _read_whole(wire.sent) == []
 

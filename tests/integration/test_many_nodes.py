@@ -171,6 +171,21 @@ def test_a_node_that_is_cut_off_ends_what_it_runs(pair: Pair, tmp_path: Path) ->
     serve_together(pair)
 
 
+def test_a_node_whose_database_was_replaced_leaves_and_may_come_again(pair: Pair) -> None:
+    first, second = pair
+    for node in pair:
+        node.start()
+    task_id = begin_on(first, "wait")
+    lost = next(node for node in pair if of_node(node, first.attempts(task_id)[0]))
+    # As of a backup from before it was started, but for the task.
+    lost.database.query("DELETE FROM nodes WHERE node_name = ? RETURNING 1", lost.name)
+    assert lost.wait_exit() == 1
+    assert "error: the store does not know this node: its database was replaced" in lost.log_text()
+    assert lost.endings(task_id)[0][:2] == (FAILED, "preempted")
+    lost.start()
+    serve_together(pair)
+
+
 def test_the_watchdog_is_watched_itself(pair: Pair) -> None:
     first, _ = pair
     first.start()
@@ -199,7 +214,7 @@ def test_an_end_of_the_dark_counts_if_nobody_took_over(pair: Pair, tmp_path: Pat
     with cut_off(first):
         eventually(lambda: first.events("node.fenced"), LEASE_S, "it is fenced")
         time.sleep(LEASE_S)  # nobody else is there to sweep
-    eventually(lambda: first.events("node.unfenced"), 10, "it serves again")
-    eventually(lambda: len(first.attempts(long)) == 2, 10, "it runs again")
+    eventually(lambda: first.events("node.unfenced"), 20, "it serves again")
+    eventually(lambda: len(first.attempts(long)) == 2, 20, "it runs again")
     assert first.endings(long)[0][:2] == (FAILED, "preempted")
     assert first.app.get(long).view().retry_count == 0

@@ -233,9 +233,9 @@ class StoreBack:
 
 @dataclass(frozen=True, slots=True)
 class StoreGone:
-    """The store's file was deleted or replaced; the live data was saved at `rescued`."""
+    """The store was deleted or replaced; the live data of a file was saved at `rescued`."""
 
-    rescued: str
+    rescued: str = ""
 
 
 Reply = (

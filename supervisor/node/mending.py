@@ -45,6 +45,8 @@ class Mending:
         self._began = floor.clock.mono()
         self._last: dict[str, float] = {}
         self._inherited: Sequence[Orphan] = ()
+        #: Nodes that run something and that the store does not know → since when we see that.
+        self._nameless: dict[str, float] = {}
         self._term: int | None = None
         self._unknown: frozenset[tuple[str, int]] = frozenset()
         self.unrouted: frozenset[str] = frozenset()
@@ -221,7 +223,7 @@ class Mending:
     def _proof(self, orphan: Orphan, now: float) -> str | None:
         """Say how we know that the attempt is over, None if we do not."""
         if self._floor.lease is not None:
-            return self._proof_on_shared(orphan)
+            return self._proof_on_shared(orphan, self._floor.lease.lease_s, now)
         node = orphan.node
         if node is None or node.process.pid_ns != self._own.pid_ns:
             waited = now - self._began >= self._floor.settings.requeue_safety
@@ -239,11 +241,14 @@ class Mending:
         here, node = Place(self._own.boot_id, self._own.pid_ns), orphan.node
         return node is not None and is_gone(node.process, here)
 
-    def _proof_on_shared(self, orphan: Orphan) -> str | None:
+    def _proof_on_shared(self, orphan: Orphan, lease_s: float, now: float) -> str | None:
         if self._is_dead_here(orphan):
             if lives(orphan.pid, orphan.start_ticks):
                 return None  # its worker is still dying: the next round will see
             return "its worker and its node are gone (pid and start time)"
+        if orphan.node is None:  # its row went with a database that was replaced
+            seen_s = now - self._nameless.setdefault(orphan.node_id, now)
+            return f"{LEASE}: its node has none for {seen_s:.1f} s" if seen_s > lease_s else None
         over_s = orphan.lease_over_s  # less is a lease that holds
         if over_s is None or over_s <= 0:
             return None

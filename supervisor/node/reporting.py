@@ -93,6 +93,9 @@ class Reporting:
             case port.StoreBack():
                 floor.store_away = ""
                 emit("store.recovered", away_s=round(now - self._away_since, 3))
+            case port.StoreGone(rescued=""):
+                floor.fatal = "the store does not know this node: its database was replaced"
+                floor.remedy = "Check that it is the right one; start the node again."
             case port.StoreGone():
                 emit("store.rescued", path=reply.rescued)
                 floor.rescued = reply.rescued

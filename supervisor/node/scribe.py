@@ -215,8 +215,9 @@ class StoreScribe:
             if finishes:
                 answers.append(self._finish(tx, finishes))
             for request in [r for r in writes if isinstance(r, port.Revive)][-1:]:
-                tx.revive(self._node_id, request.lease_s, self._store.skew_s)
-                answers.append(port.LeaseRenewed(sent_boot, self._store.skew_s))
+                known = tx.revive(self._node_id, request.lease_s, self._store.skew_s)
+                renewed = port.LeaseRenewed(sent_boot, self._store.skew_s)
+                answers.append(renewed if known else port.StoreGone())
             answers += [self._claim(tx, claim) for claim in claims]
         return answers
 

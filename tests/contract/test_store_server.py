@@ -367,8 +367,10 @@ def test_a_lease_is_renewed_until_it_is_over(scene: Scene) -> None:
     with scene.ledger.transaction() as tx:
         tx.end_node(NODE, scene.now, "its lease was over")
         assert not tx.renew(NODE, 5, 0.0)
-        tx.revive(NODE, 5, 0.0)
+        assert tx.revive(NODE, 5, 0.0)
         assert tx.renew(NODE, 5, 0.0)
+        assert not tx.renew("nobody", 5, 0.0)
+        assert not tx.revive("nobody", 5, 0.0)
     (node,) = scene.reader.nodes()
     assert node.ended_at is None
     reasons = [line.reason for line in scene.reader.audit()]

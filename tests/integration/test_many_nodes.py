@@ -172,7 +172,7 @@ def test_a_node_that_is_cut_off_ends_what_it_runs(pair: Pair, tmp_path: Path) ->
 
 
 def test_a_node_whose_database_was_replaced_leaves_and_may_come_again(pair: Pair) -> None:
-    first, second = pair
+    first, _ = pair
     for node in pair:
         node.start()
     task_id = begin_on(first, "wait")

@@ -67,10 +67,19 @@ def orphan(
 
 
 def test_a_lease_that_holds_is_respected_however_strange_the_host(desk: Desk) -> None:
-    healthy = [orphan("a", ELSEWHERE, -80.0), orphan("b", ELSEWHERE, 0.0), orphan("c", None, None)]
+    healthy = [orphan("a", ELSEWHERE, -80.0), orphan("b", ELSEWHERE, 0.0)]
     assert desk.sweep(*healthy) == []
     desk.clock.advance(3600)  # no lock, no interval: only the lease counts
     assert desk.sweep(*healthy) == []
+
+
+def test_what_a_node_runs_that_the_store_does_not_know_is_ended_after_a_lease(desk: Desk) -> None:
+    assert desk.sweep(orphan("a", None, None)) == []
+    desk.clock.advance(90)
+    assert desk.sweep(orphan("a", None, None), orphan("b", None, None)) == []
+    desk.clock.advance(1)
+    proof = "lease: its node has none for 91.0 s"
+    assert desk.sweep(orphan("a", None, None), orphan("b", None, None)) == [("a", proof)]
 
 
 def test_a_lease_that_is_over_is_the_proof_and_the_task_waits_a_while(desk: Desk) -> None:

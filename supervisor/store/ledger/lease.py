@@ -20,9 +20,14 @@ def renew(session: Session, node_id: str, lease_s: float, skew_s: float) -> bool
     return session.write(_renew, lease_s, skew_s, node_id) == 1
 
 
-def revive(session: Session, node_id: str, lease_s: float, skew_s: float) -> None:
-    """Give a node a new lease, after everything that ran on it has ended."""
+def revive(session: Session, node_id: str, lease_s: float, skew_s: float) -> bool:
+    """Give a node a new lease, after everything that ran on it has ended.
+
+    False when the store does not know it: its database was replaced under the node.
+    """
     row = session.row(_revive, lease_s, skew_s, node_id)
+    if row is None:
+        return False
     now: datetime = session.decode(row[0])
     write_note(
         session,
@@ -33,6 +38,7 @@ def revive(session: Session, node_id: str, lease_s: float, skew_s: float) -> Non
         reason=NoteReason.NODE_RETURNED,
         text=f"{node_id}: its lease was over; what ran on it has ended, and it takes tasks again",
     )
+    return True
 
 
 def lead(session: Session, role: str, node_id: str, lease_s: float) -> int | None:

@@ -183,9 +183,9 @@ class Transaction(Look):
         """Renew a node's lease; False when it was over or somebody wrote down the node's end."""
         return lease.renew(self._session, node_id, lease_s, skew_s)
 
-    def revive(self, node_id: str, lease_s: float, skew_s: float) -> None:
-        """Give a node a new lease, after everything that ran on it has ended."""
-        lease.revive(self._session, node_id, lease_s, skew_s)
+    def revive(self, node_id: str, lease_s: float, skew_s: float) -> bool:
+        """Give a node a new lease, after all that ran on it has ended; False if it is unknown."""
+        return lease.revive(self._session, node_id, lease_s, skew_s)
 
     def lead(self, role: str, node_id: str, lease_s: float) -> int | None:
         """Take or keep a role; return the term, or None while another node holds it."""

@@ -99,7 +99,8 @@ class Killer:
         with self._hold:
             node = self.rng.choice(self.nodes)
             node.kill()
-            node.start()
+            node.start(wait=False)
+            node.wait_ready(PERSISTENCE_S)
 
     def _rage(self) -> None:
         while not self._over.wait(self.rng.uniform(0.08, 0.25)):
@@ -202,7 +203,7 @@ class Storm:
         self._submit([self._spec(len(self.ids) + n) for n in range(tasks)])
         young = self.ids[-10 * self.batch :]
         self._cancel(self.rng.sample(young, min(len(young), CANCELS_PER_BATCH)))
-        eventually(lambda: live(self.node) < self.backlog, 60, "the backlog shrinks")
+        eventually(lambda: live(self.node) < self.backlog, 2 * PERSISTENCE_S, "room for more")
 
     def end(self, patience_s: float) -> None:
         """Wait until all tasks have ended. Raises: AssertionError."""

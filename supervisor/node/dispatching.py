@@ -237,12 +237,16 @@ class Dispatching:
     def _count(self, claimed: port.Claimed) -> None:
         """Count what was claimed, and the named ids that somebody else was before us at.
 
-        Where all places were filled, the ids that are left were not tried.
+        Where all places were filled, the ids that are left were not tried: they are with the next.
         """
         got = {claim.task_id for claim in claimed.claims}
-        full = len(got) == len(claimed.asked)
-        missed = 0 if full else sum(tip not in got for tip in self._asked_for)
+        left = tuple(tip for tip in self._asked_for if tip not in got)
         self._asked_for = ()
+        missed = len(left)
+        if left and len(got) == len(claimed.asked):
+            missed = 0
+            self._tips = (*left, *self._tips)
+            self._wanted = None  # as many fewer may come in now
         self._floor.metrics.inc("claims_tried_total", len(got) + missed)
         self._floor.metrics.inc("claims_missed_total", missed)
 
@@ -250,7 +254,7 @@ class Dispatching:
         """Take in what became of the ids that the bell had named.
 
         It may name thousands that are gone (they were canceled, or found by a scan): with none left
-        in many tries more are let in at a time. What there is no room for is found by a scan.
+        in many tries more are let in at a time.
         """
         self._hungry = self._greed > len(claimed.asked)
         self._greed = 0 if claimed.claims else min(BATCH, 4 * max(self._greed, len(claimed.asked)))

@@ -254,8 +254,8 @@ class ClaimFor:
     """Claim tasks for these free places, of these types, from these queues (None: all).
 
     `ahead` are places behind an attempt that still runs; only `ahead_types` may wait there, and
-    none of them overtakes a task of another type. `tips` are ids that the bell has named: they are
-    tried first, and with `scan` the table is looked through for the places that are left.
+    none of them overtakes a task of another type. `tips` are ids that the bell has named; with
+    `scan` the table is looked through as well, for what is better or to fill the places left.
     """
 
     owners: Sequence[Owner]

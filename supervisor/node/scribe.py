@@ -351,12 +351,7 @@ class StoreScribe:
     def _claim(self, tx: Transaction, claim: port.ClaimFor) -> port.Claimed:
         got: list[Claim] = []
         for owners, only in ((claim.owners, None), (claim.ahead, claim.ahead_types)):
-            some: list[Claim] = []
-            if claim.tips:
-                some = self._take(tx, claim, owners, only, claim.tips)
-            if claim.scan:
-                some += self._take(tx, claim, owners[len(some) :], only, None)
-            got += some
+            got += self._take(tx, claim, owners, only)
         if not claim.scan:
             return port.Claimed(claim.places, tuple(got), scanned=False)
         full = len(got) == len(claim.places)
@@ -369,7 +364,6 @@ class StoreScribe:
         claim: port.ClaimFor,
         owners: Sequence[Owner],
         only: Collection[str] | None,
-        tips: Sequence[str] | None,
     ) -> list[Claim]:
         return tx.claim(
             owners,
@@ -377,7 +371,8 @@ class StoreScribe:
             queues=claim.queues,
             types=claim.types,
             only=only,
-            tips=tips,
+            tips=claim.tips,
+            scan=claim.scan,
             now=self._clock.now(),
         )
 

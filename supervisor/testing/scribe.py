@@ -167,10 +167,8 @@ class MemoryScribe:
             (request.owners, request.types),
             (request.ahead, request.ahead_types),
         ):
-            some = self._give(owners, request.types, only, request.tips)
-            if request.scan:
-                some += self._give(owners[len(some) :], request.types, only, tuple(self._due))
-            claims += some
+            among = tuple(self._due) if request.scan else request.tips
+            claims += self._give(owners, request.types, only, among)
         if not request.scan:
             self._replies.append(port.Claimed(request.places, claims, scanned=False))
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -53,11 +54,20 @@ class Scene:
         queues: list[str] | None = None,
         types: frozenset[str] = frozenset({"greet", "part"}),
         only: frozenset[str] | None = None,
+        tips: Sequence[str] = (),
+        scan: bool = True,
     ) -> list[Claim]:
         owners = [Owner(f"worker_{index}", 100 + index, 5000) for index in range(count)]
         with self.ledger.transaction() as tx:
             return tx.claim(
-                owners, node_id=node_id, queues=queues, types=types, only=only, now=self.now
+                owners,
+                node_id=node_id,
+                queues=queues,
+                types=types,
+                only=only,
+                tips=tips,
+                scan=scan,
+                now=self.now,
             )
 
     def running(self, **fields: Any) -> Claim:

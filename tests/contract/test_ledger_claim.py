@@ -177,3 +177,34 @@ def test_a_later_attempt_gets_the_last_checkpoint(scene: Scene) -> None:
     with scene.ledger.transaction() as tx:
         assert not tx.checkpoint(claim.task_id, 1, '{"page":4}', START)
         assert tx.checkpoint(claim.task_id, 2, '{"page":5}', START)
+
+
+def test_of_what_the_bell_named_only_what_waits_and_may_run_is_claimed(scene: Scene) -> None:
+    low, high = scene.submit(priority=3), scene.submit(priority=7)
+    gone = scene.submit(priority=9)
+    scene.cancel(gone)
+    later = scene.submit(run_after=scene.now + timedelta(hours=1))
+    unknown = scene.submit(type="unknown")
+    unnamed = scene.submit(priority=9)
+    tips = [low, gone, later, unknown, high, "task_none"]
+    claimed = scene.claim(9, tips=tips, scan=False)
+    assert [claim.task_id for claim in claimed] == [high, low]
+    assert [claim.task_id for claim in scene.claim(9, tips=tips)] == [unnamed]
+
+
+def test_a_bell_that_names_enough_hides_nothing_that_is_better(scene: Scene) -> None:
+    forgotten = scene.submit()
+    scene.pass_time(2.5)
+    tips = [scene.submit(), scene.submit()]
+    urgent = scene.submit(priority=9)
+    later = scene.submit()
+    assert [claim.task_id for claim in scene.claim(2, tips=tips)] == [urgent, forgotten]
+    assert [claim.task_id for claim in scene.claim(4, tips=tips)] == [*tips, later]
+
+
+def test_what_is_due_a_moment_longer_than_what_was_named_is_left_to_others(scene: Scene) -> None:
+    underway = scene.submit()
+    scene.pass_time(1.5)
+    tips = [scene.submit(), scene.submit()]
+    assert [claim.task_id for claim in scene.claim(2, tips=tips)] == tips
+    assert [claim.task_id for claim in scene.claim(2, tips=tips)] == [underway]

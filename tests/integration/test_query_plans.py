@@ -152,7 +152,8 @@ class Desk:
         fixed = TaskSpec(type="plan", queue="plans", task_id=f"task_{self.round:032x}")
         self.does("submit", lambda tx: tx.submit([fixed], self.now))
         claims = self.claimed(30)
-        claims += self.claimed(30, tips=ids)
+        claims += self.claimed(20, tips=ids, scan=False)
+        claims += self.claimed(10, tips=ids)
         assert len(claims) == 60
         self.does(
             "started",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import bindparam, delete, func, literal_column, select, text, update
@@ -28,6 +28,13 @@ from supervisor.store.schema import (
 )
 from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered
 
+#: What the table shows to be due longer than what the bell named, but by less than this, is likely
+#: to have been named to another node a moment ago: it is left to that one.
+UNDERWAY = timedelta(seconds=2)
+
+#: Minus priority, run_after as the backend has it, task id, type: they sort as they are claimed.
+_Place = tuple[int, Any, str, str]
+
 
 def claim(
     session: Session,
@@ -37,23 +44,28 @@ def claim(
     queues: Sequence[str] | None,
     types: Collection[str],
     only: Collection[str] | None = None,
-    tips: Sequence[str] | None = None,
+    tips: Sequence[str] = (),
+    scan: bool = True,
     now: datetime,
 ) -> list[Claim]:
     """Give each owner at most one due task: highest priority first, then longest due.
 
     With `only`, none of these types may overtake a task of another: the first such ends the list.
-    With `tips`, ids that the bell named, the table is not searched for others.
+    `tips` are ids that the bell named; without `scan` the table is not searched for others.
     """
     if not owners:
         return []
     if session.has_leases and session.row(_select_lapsed, node_id) is not None:
         return []  # it was sent before a link was cut: others may own by now what this node runs
     allowed = types if only is None else only
-    if tips is None:
-        chosen = _due(session, queues, types, len(owners), now, allowed)
-    else:
-        chosen = _tipped(session, tips, queues, types, len(owners), now, allowed)
+    limit = len(owners)
+    named = _tipped(session, tips, queues, types, now) if tips else []
+    found = _found(session, named, queues, types, limit, now, allowed) if scan else named
+    chosen: list[str] = []
+    for _, _, task_id, type_ in found[:limit]:
+        if type_ not in allowed:
+            break
+        chosen.append(task_id)
     if not chosen:
         return []
     require_legal(State.PENDING, State.RUNNING)
@@ -104,33 +116,63 @@ def next_due(
     return found
 
 
-def _due(
+def _found(
     session: Session,
+    named: Sequence[_Place],
     wanted: Sequence[str] | None,
     types: Collection[str],
     limit: int,
     now: datetime,
     only: Collection[str],
-) -> list[str]:
+) -> list[_Place]:
+    """Merge what was named with what else is due: a bell that always names enough hides nothing."""
     at = session.encode(now)
-    firsts = claimable_levels(session, wanted, types)
-    levels = [level for level, first in firsts.items() if first <= at]
-    chosen: list[str] = []
+    levels = {
+        level: first
+        for level, first in claimable_levels(session, wanted, types).items()
+        if first <= at
+    }
+    if not named:
+        return _due(session, list(levels), limit, at, only)
+    favoured = sorted(
+        (minus, session.decode(run_after) - UNDERWAY, task_id, type_)
+        for minus, run_after, task_id, type_ in named
+    )
+    if len(favoured) >= limit:  # then only levels that have something better are of interest
+        last = favoured[limit - 1]
+        levels = {
+            level: first
+            for level, first in levels.items()
+            if (-level[1], session.decode(first)) < last[:2]
+        }
+    names = {place[2] for place in named}
+    others = [
+        (minus, session.decode(run_after), task_id, type_)
+        for minus, run_after, task_id, type_ in _due(
+            session, list(levels), limit + len(named), at, only
+        )
+        if task_id not in names
+    ]
+    return sorted([*favoured, *others])
+
+
+def _due(
+    session: Session, levels: Sequence[Level], limit: int, at: Any, only: Collection[str]
+) -> list[_Place]:
+    """Return the best of these levels; with less than the limit where one may not be claimed."""
+    found: list[_Place] = []
     for priority in sorted({level[1] for level in levels}, reverse=True):
-        found = [
-            (run_after, task_id, level[2])
+        same = [
+            (-priority, run_after, task_id, level[2])
             for level in levels
             if level[1] == priority
-            for run_after, task_id in session.rows(_select_due, *level, at, limit - len(chosen))
+            for run_after, task_id in session.rows(_select_due, *level, at, limit - len(found))
         ]
-        found.sort()  # longest due first over all queues and types; the id decides a tie
-        for _, task_id, type_ in found[: limit - len(chosen)]:
-            if type_ not in only:
-                return chosen
-            chosen.append(task_id)
-        if len(chosen) == limit:
+        same.sort()  # longest due first over all queues and types; the id decides a tie
+        found += same[: limit - len(found)]
+        if len(found) == limit or any(type_ not in only for *_, type_ in found):
             break
-    return chosen
+    return found
 
 
 def _tipped(
@@ -138,24 +180,16 @@ def _tipped(
     tips: Sequence[str],
     wanted: Sequence[str] | None,
     types: Collection[str],
-    limit: int,
     now: datetime,
-    only: Collection[str],
-) -> list[str]:
-    """Choose among the tasks that the bell named: those that wait still and may run here."""
+) -> list[_Place]:
+    """Return those of the tasks that the bell named that wait still and may run here."""
     at = session.encode(now)
     held = paused(session)
-    found = sorted(
+    return sorted(
         (-priority, run_after, task_id, type_)
         for task_id, queue, priority, type_, run_after in session.rows_of(_select_tipped, tips)
         if run_after <= at and _may_run((queue, priority, type_), wanted, types, held)
     )
-    chosen: list[str] = []
-    for _, _, task_id, type_ in found[:limit]:
-        if type_ not in only:
-            break
-        chosen.append(task_id)
-    return chosen
 
 
 def _claim_of(session: Session, row: Any, owner: Owner, now: datetime) -> Claim:

@@ -95,13 +95,14 @@ class Transaction(Look):
         queues: Sequence[str] | None,
         types: Collection[str],
         only: Collection[str] | None = None,
-        tips: Sequence[str] | None = None,
+        tips: Sequence[str] = (),
+        scan: bool = True,
         now: datetime,
     ) -> list[Claim]:
         """Give each owner at most one due task: highest priority first, then longest due.
 
         With `only`, the first due task of another of `types` ends the list: none overtakes it.
-        With `tips` only these ids are looked at, without them the whole table.
+        `tips` are ids that the bell named; with `scan` the whole table is looked through.
         """
         return claim.claim(
             self._session,
@@ -111,6 +112,7 @@ class Transaction(Look):
             types=types,
             only=only,
             tips=tips,
+            scan=scan,
             now=now,
         )
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import page
-from bench.figure import Figure, cells, keep, machine, table
+from bench.figure import Figure, keep, machine, table
 from bench.peers import server
 from bench.peers.report import markdown
 from bench.place import Kind, made
@@ -53,7 +53,7 @@ def main() -> int:
     print(table(figures))
     print(machine())
     if options.page:
-        page.put("stores", shown([f for f in figures if f.name.endswith(tuple(Kind))]))
+        page.put("stores", f"Measured {machine()}.\n\n{by_store(figures)}")
     print(f"kept in {keep(figures).relative_to(Path.cwd())}", file=sys.stderr)
     return 0 if options.quick or all(figure.ok for figure in figures) else 1
 
@@ -67,10 +67,22 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def shown(figures: Sequence[Figure]) -> str:
-    """Return the figures as they stand on the page."""
-    rows = [[cell.strip() for cell in row] for row in cells(figures)]
-    return f"Measured {machine()}.\n\n{markdown(rows)}"
+def by_store(figures: Sequence[Figure]) -> str:
+    """Return the figures of stores as a table, a column for each kind that was measured."""
+    ends = {kind: f", {kind}" for kind in Kind}
+    found = {
+        (figure.name.removesuffix(end), kind): figure
+        for figure in figures
+        for kind, end in ends.items()
+        if figure.name.endswith(end)
+    }
+    names = list(dict.fromkeys(name for name, _ in found))
+    kinds = [kind for kind in Kind if any(kind is its for _, its in found)]
+    rows = [["figure", *kinds]]
+    for name in names:
+        cells = [found.get((name, kind)) for kind in kinds]
+        rows.append([name, *(cell.words() if cell else "" for cell in cells)])
+    return markdown(rows)
 
 
 def _measured(name: str, kind: Kind, scale: float) -> list[Figure]:

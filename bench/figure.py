@@ -55,6 +55,16 @@ class Figure:
         """Our value divided by the peer's."""
         return None if not self.peer_value else round(self.value / self.peer_value, 3)
 
+    def words(self) -> str:
+        """Return value, budget and what was beside it, for a cell."""
+        sign = "≤" if self.at_most else "≥"
+        parts = [f"{_shown(self.value)} {self.unit}, {sign} {_shown(self.floor)}"]
+        if not self.kept:
+            parts.append("kept by ratio" if self.ok else "**missed**")
+        if self.ratio is not None:
+            parts.append(f"{self.ratio:.2f} × {self.peer}")
+        return ", ".join(parts)
+
     def as_row(self) -> dict[str, object]:
         """Return the figure as it stands in the file."""
         return {**asdict(self), "ok": self.ok, "ratio": self.ratio}
@@ -84,9 +94,9 @@ def keep(figures: Sequence[Figure], out: Path = OUT) -> Path:
     return out
 
 
-def cells(figures: Sequence[Figure]) -> list[tuple[str, ...]]:
-    """Return the figures as the rows of a table, the first its head."""
-    rows: list[tuple[str, ...]] = [("figure", "value", "budget", "", "beside it", "ratio")]
+def table(figures: Sequence[Figure]) -> str:
+    """Return the figures as aligned text."""
+    rows = [("figure", "value", "budget", "", "beside it", "ratio")]
     for f in figures:
         sign = "≤" if f.at_most else "≥"
         beside = f"{f.peer}: {_shown(f.peer_value)}" if f.peer and f.peer_value else ""
@@ -100,12 +110,6 @@ def cells(figures: Sequence[Figure]) -> list[tuple[str, ...]]:
                 "" if f.ratio is None else f"{f.ratio:.2f} ×",
             )
         )
-    return rows
-
-
-def table(figures: Sequence[Figure]) -> str:
-    """Return the figures as aligned text."""
-    rows = cells(figures)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -115,5 +119,7 @@ def table(figures: Sequence[Figure]) -> str:
 
 def _shown(value: float) -> str:
     """Return a number with the digits that say something."""
+    if float(value).is_integer() and abs(value) >= 1:
+        return f"{value:,.0f}"
     digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 3
     return f"{value:,.{digits}f}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bench.__main__ import by_store
 from bench.figure import Figure, at_most, table
 
 
@@ -34,3 +35,21 @@ def test_without_a_yardstick_only_the_value_counts() -> None:
     assert not Figure(name="drain", value=99, unit="/s", floor=100).ok
     assert at_most("wait", 15, "ms", 15).ok
     assert not at_most("wait", 15.1, "ms", 15).ok
+
+
+def test_stores_stand_beside_each_other() -> None:
+    figures = [
+        at_most("help", 3, "ms", 5),  # of no store
+        at_most("wait, sqlite", 1.25, "ms", 15),
+        at_most("wait, postgresql+redis", 16, "ms", 15),
+        Figure(
+            name="drain, postgresql+redis", value=80, unit="/s", floor=100, peer="a loop",
+            peer_value=40, peer_there=50,
+        ),
+    ]  # fmt: skip
+    assert by_store(figures).split("\n") == [
+        "| figure | sqlite | postgresql+redis |",
+        "|---|---|---|",
+        "| wait | 1.250 ms, ≤ 15 | 16 ms, ≤ 15, **missed** |",
+        "| drain |  | 80 /s, ≥ 100, kept by ratio, 2.00 × a loop |",
+    ]

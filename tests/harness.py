@@ -64,6 +64,8 @@ SHORT: Mapping[str, str] = {
 
 #: On a shared store: others take over within seconds.
 SHORT_LEASE: Mapping[str, object] = {"lease": 3, "cancel_grace": 0.5, "autopsy_budget": 1}
+#: The same where nothing waits for the end of a lease: the dead are seen to be dead on this host.
+LONGER_LEASE: Mapping[str, object] = {"lease": 15, "cancel_grace": 0.5, "autopsy_budget": 3}
 
 T = TypeVar("T")
 #: from, to, operator, reason

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import NodeUnderTest, eventually
+from harness import LONGER_LEASE, NodeUnderTest, eventually
 from invariants import Account
 from stores import FILE, SERVER_AND_REDIS, File, Place
 from storm import APP, SETTINGS, allowed_ends, live, nobody_else, retries_of
@@ -68,8 +68,6 @@ SCENES = (
     *((FILE, name) for name in POINTS if name not in AMONG_MANY),
     *((SERVER_AND_REDIS, name) for name in ON_SERVERS),
 )
-#: The dead are seen to be dead on this host: nothing waits for the end of a lease.
-LEASED: Mapping[str, object] = {"lease": 15, "cancel_grace": 0.5, "autopsy_budget": 3}
 
 _CHILDREN_OF = (
     "SELECT count(*) FROM tasks AS child JOIN tasks AS parent ON parent.task_id = child.parent_id"
@@ -358,7 +356,7 @@ def _place(nursery: Any, store: str, empty: Path, folder: Path) -> Place:
 
 
 def _play(nursery: Any, place: Place, name: str) -> list[str]:
-    leased = {} if isinstance(place, File) else LEASED
+    leased = {} if isinstance(place, File) else LONGER_LEASE
     node = nursery.make(APP, {**QUICK, **leased}, place=place)
     scene = Scene(node, name)
     try:

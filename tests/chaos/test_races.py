@@ -22,7 +22,7 @@ from storm import APP, SETTINGS, chosen_seed, live
 
 from supervisor.client import Handle
 
-RACERS, LENGTH_S = 24, 0.4
+RACES, RACERS, LENGTH_S = 3, 24, 0.4
 #: A canceled one is killed after its grace and its evidence: it is told so much earlier.
 TOLD_LENGTH_S, GRACE_S = 1.8, 0.3
 #: Strikes fall so long before the body returns.
@@ -77,19 +77,25 @@ def race(node: NodeUnderTest, who: str, runs: Path, rng: random.Random) -> list[
 def test_a_body_that_returns_at_that_moment(
     start_node: Start, tmp_path: Path, who: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Where one side always wins it was no race: a busy machine may need more than one."""
     seed = chosen_seed()
     print("STORM_SEED =", seed)
+    rng = random.Random(seed)
     node = start_node(APP, **SETTINGS)
     runs = tmp_path / "runs"
-    handles = race(node, who, runs, random.Random(seed))
-    eventually(lambda: live(node) == 0, 30, "all have ended")
-    expected = {handle.task_id: ENDS[who] for handle in handles}
-    assert Account(node.query, expected, runs).violations() == []
-    ends = Counter(str(view.state) for view in node.app.wait([h.task_id for h in handles], 5))
+    expected: dict[str, Ends] = {}
+    for _ in range(RACES):
+        ids = [handle.task_id for handle in race(node, who, runs, rng)]
+        eventually(lambda: live(node) == 0, 30, "all have ended")
+        expected |= dict.fromkeys(ids, ENDS[who])
+        ends = Counter(str(view.state) for view in node.app.wait(ids, 5))
+        if 0 < ends["SUCCESS"] < RACERS:
+            break
     with capsys.disabled():
         print(f"[{who}: {dict(ends)}]", end=" ")
+    assert Account(node.query, expected, runs).violations() == []
     assert ends.total() == RACERS
-    assert 0 < ends["SUCCESS"] < RACERS, "neither side always wins, or this was no race"
+    assert 0 < ends["SUCCESS"] < RACERS
     assert node.events("loop.failed") == []
     assert node.events("transition.refused") == []
     eventually(lambda: len(node.worker_pids()) == 4, 10, "all workers are there")

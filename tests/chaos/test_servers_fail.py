@@ -17,7 +17,7 @@ import pytest
 import redis
 import servers
 import stores
-from harness import SHORT_LEASE, NodeUnderTest, Start, eventually
+from harness import LONGER_LEASE, NodeUnderTest, Start, eventually
 from storm import APP, SETTINGS, Feeder, Storm, chosen_seed, settle
 
 WORKERS = 3
@@ -42,7 +42,7 @@ def place() -> Iterator[stores.Database]:
 
 
 def start_two(place: stores.Database, start_node: Start) -> list[NodeUnderTest]:
-    settings = {**SETTINGS, **SHORT_LEASE, "workers": WORKERS}
+    settings = {**SETTINGS, **LONGER_LEASE, "workers": WORKERS}
     return [start_node(APP, place=place, node_name=f"node{n}", **settings) for n in range(2)]
 
 

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 import servers
 import stores
-from harness import CANCELED, RUNNING, SHORT_LEASE, SUCCESS, NodeUnderTest, Start, begun, eventually
+from harness import (
+    CANCELED,
+    LONGER_LEASE,
+    RUNNING,
+    SUCCESS,
+    NodeUnderTest,
+    Start,
+    begun,
+    eventually,
+)
 
 from supervisor.model.states import State
 
@@ -30,7 +39,7 @@ def pooled(postgresql: servers.PostgreSQL) -> Iterator[stores.Database]:
 
 
 def start(place: stores.Database, start_node: Start) -> NodeUnderTest:
-    return start_node(place=place, workers=3, **SHORT_LEASE)
+    return start_node(place=place, workers=3, **LONGER_LEASE)
 
 
 def test_tasks_of_every_kind(pooled: stores.Database, start_node: Start) -> None:

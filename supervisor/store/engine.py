@@ -50,7 +50,7 @@ class Store(ABC):
 
     @abstractmethod
     def looking(self) -> AbstractContextManager[Session]:
-        """Hold one read transaction on the driver, for the node's questions."""
+        """Hold a session for a node's questions; a server answers each as of its own moment."""
 
     @abstractmethod
     def join(self, connection: sa.Connection) -> Session:

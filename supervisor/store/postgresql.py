@@ -246,10 +246,14 @@ class ServerStore(Store):
         except psycopg.Error:
             connection.close()
         if connection.closed:
-            while self._idle:
-                self._idle.pop().close()
+            self._close_idle()
         else:
             self._idle.append(connection)
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):  # other threads take from it too
+            while True:
+                self._idle.pop().close()
 
     def join(self, connection: sa.Connection) -> Session:
         if connection.dialect.name != self.statements.dialect.name:
@@ -293,8 +297,7 @@ class ServerStore(Store):
         return self.clock.skew_s
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        self._close_idle()
         self._engine.dispose()
 
 
@@ -345,13 +348,14 @@ def _lost_at_commit(name: str, error: BaseException) -> StoreUnavailable:
 _BUSY = {
     "40001": "had to begin anew",
     "40P01": "had to give way to another transaction",
-    "55P03": "is locked by another transaction",
     "23505": "got the same key from another transaction",
 }
 _PLAIN = {
     "57P01": ("is being restarted", "Nothing: it is tried again."),
     "57P02": ("has crashed and restarts", "Nothing: it is tried again."),
     "57P03": ("is starting or stopping", "Nothing: it is tried again."),
+    # It has waited its time: again at once it would only keep its turn from others, a lease's too.
+    "55P03": ("is locked by another transaction", "End that one: pg_blocking_pids() names it."),
     "57014": ("took longer than the statement time-out", "See what it does: pg_stat_activity."),
     "25P03": ("ended a transaction that stood still", "Nothing: it is tried again."),
     "25006": ("is read-only", "Name the primary: after a failover the address may be a replica's."),

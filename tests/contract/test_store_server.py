@@ -270,14 +270,15 @@ def test_two_that_block_each_other_are_told_to_try_again(
     assert len(tries) >= 2
 
 
-def test_a_busy_store_is_told_from_one_that_is_away(
+def test_a_lock_that_somebody_keeps_is_not_waited_for_again(
     scene: Scene, driver: psycopg.Connection
 ) -> None:
     task_id = scene.submit()
     with driver.transaction():
         driver.execute("SELECT 1 FROM tasks WHERE task_id = %s FOR UPDATE", [task_id])
-        with pytest.raises(StoreBusy, match="is locked"):
+        with pytest.raises(StoreUnavailable, match="is locked by another transaction") as error:
             scene.ledger.run(lambda tx: _cancel_in_a_hurry(tx, task_id))
+        assert not isinstance(error.value, StoreBusy)
     scene.cancel(task_id)
 
 
@@ -424,3 +425,17 @@ def test_a_node_whose_lease_is_over_claims_nothing(scene: Scene) -> None:
     with scene.ledger.transaction() as tx:
         tx.revive(NODE, 60, 0.0)
     assert len(scene.claim()) == 1
+
+
+def test_a_node_that_comes_back_is_not_written_off_meanwhile(scene: Scene) -> None:
+    scene.now = scene.store.clock.now()
+    scene.register()
+    with scene.ledger.transaction() as tx:
+        tx.revive(NODE, -1, 0.0)
+        assert tx.lapsed_nodes() == [NODE]
+    with scene.ledger.transaction() as back:
+        back.revive(NODE, 60, 0.0)
+        with scene.ledger.transaction() as sweeper:
+            assert sweeper.lapsed_nodes() == []
+    with scene.ledger.transaction() as tx:
+        assert tx.renew(NODE, 60, 0.0)

@@ -48,7 +48,10 @@ def lead(session: Session, role: str, node_id: str, lease_s: float) -> int | Non
 
 
 def lapsed_nodes(session: Session) -> list[str]:
-    """Return the nodes whose lease is over and whose end nobody has written down."""
+    """Return the nodes whose lease is over and whose end nobody has written down.
+
+    It stays like that until the transaction ends: none of them comes back meanwhile.
+    """
     return [node_id for (node_id,) in session.rows(_select_lapsed)]
 
 
@@ -85,7 +88,10 @@ def _revive() -> Ordered:
 
 def _select_lapsed() -> Ordered:
     return ordered(
-        text(f"SELECT node_id FROM nodes WHERE ended_at IS NULL AND lease_until < {_NOW}")
+        text(
+            "SELECT node_id FROM nodes"
+            f" WHERE ended_at IS NULL AND lease_until < {_NOW} FOR UPDATE SKIP LOCKED"
+        )
     )
 
 

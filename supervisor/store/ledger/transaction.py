@@ -194,7 +194,7 @@ class Transaction(Look):
         return lease.lead(self._session, role, node_id, lease_s)
 
     def lapsed_nodes(self) -> list[str]:
-        """Return the nodes whose lease is over and whose end nobody has written down."""
+        """Return the nodes whose lease is over and whose end nobody has written; they stay so."""
         return lease.lapsed_nodes(self._session)
 
     def end_node(self, node_id: str, now: datetime, note: str) -> None:

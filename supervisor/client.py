@@ -286,10 +286,13 @@ def _submit(ledger: Ledger, specs: Sequence[TaskSpec], now: datetime) -> list[Su
     new = {named.task_id for named, spec in zip(ours, specs, strict=True) if named is not spec}
     try:
         return ledger.run(lambda tx: tx.submit(ours, now, new=new))
-    except StoreUnavailable as error:
-        if not error.facts.get("unknown"):
+    except StoreUnavailable as lost:
+        if not lost.facts.get("unknown"):
             raise
-    answers = ledger.run(lambda tx: tx.submit(ours, now))
+        try:
+            answers = ledger.run(lambda tx: tx.submit(ours, now))
+        except StoreUnavailable:
+            raise lost from None  # what was first sent may have been written all the same
     return [replace(one, created=one.created or one.task_id in new) for one in answers]
 
 

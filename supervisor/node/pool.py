@@ -86,6 +86,9 @@ class ProcessPool:
 
     def boot(self, generation: int) -> None:
         self._nursery.boot(generation)
+        self._spare_zygotes()
+
+    def _spare_zygotes(self) -> None:
         if self._watchdog is not None:
             self._watchdog.spare(self._nursery.pids())
 
@@ -122,6 +125,7 @@ class ProcessPool:
             return
         worker.pid = pid
         worker.born = tree.start_ticks(pid)
+        self._spare_zygotes()  # an exec'ed worker was one of them until now
         self._events.append(port.Born(worker_id, pid))
         worker.pidfd = os.pidfd_open(pid)
         self._ear.listen(worker.line.control.fileno(), lambda: self._hear_worker(worker))

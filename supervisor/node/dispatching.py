@@ -221,10 +221,11 @@ class Dispatching:
         """Take in what was claimed and hand it out."""
         floor = self._floor
         self._outstanding = False
-        self._held_at = self._answered_at = now
+        self._held_at = now
         if claimed.scanned:
             self._scanned(claimed, now)
         else:
+            self._answered_at = now
             self._tried(claimed)
         self._count(claimed)
         for owner in claimed.asked:

@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -184,6 +184,16 @@ def test_a_node_whose_database_was_replaced_leaves_and_may_come_again(pair: Pair
     assert lost.endings(task_id)[0][:2] == (FAILED, "preempted")
     lost.start()
     serve_together(pair)
+
+
+def test_what_falls_due_together_is_worked_off_at_full_speed(start_node: Start) -> None:
+    node = start_node(store=stores.SERVER_AND_REDIS)
+    due = datetime.now(UTC) + timedelta(seconds=3)
+    spec = {"type": "ok", "run_after": due.isoformat()}
+    views = node.app.wait([one.task_id for one in node.app.submit_many([spec] * 500)], timeout=60)
+    ended = max(view.ended_at for view in views if view.ended_at is not None)
+    assert {view.state for view in views} == {SUCCESS}
+    assert (ended - due).total_seconds() < 5
 
 
 def test_the_watchdog_is_watched_itself(pair: Pair) -> None:

@@ -22,7 +22,7 @@ def test_every_figure_is_measured(kind: place.Kind) -> None:
         "page of a search",
         "count of all tasks by state",
         "tasks archived",
-        "longest transaction of the archive",
+        "a write beside the archive, p99",
         "a task found in cold files",
     ]
     assert all(figure.value > 0 for figure in figures)

@@ -142,8 +142,9 @@ class Archive:
             with self._store.reading() as connection:
                 self.moved.audit_rows += count_audit(connection, ids)
             self.moved.tasks += len(ids)
-        for record in self._old_audit(wanted, newest):
-            self._count(record)
+        if not self.moved.limit_reached:
+            for record in self._old_audit(wanted, newest):
+                self._count(record)
         return self.moved
 
     def move(self, wanted: Wanted, told: Callable[[Moved], None] = lambda _: None) -> Moved:
@@ -199,7 +200,8 @@ class Archive:
             with self._store.reading() as connection:
                 records = load_tasks(connection, ids)
             yield from records
-        yield from self._old_audit(wanted, newest)
+        if not self.moved.limit_reached:
+            yield from self._old_audit(wanted, newest)
 
     def _newest(self) -> tuple[int, str | None]:
         with self._store.reading() as connection:

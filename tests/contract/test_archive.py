@@ -21,7 +21,7 @@ from supervisor.store import archive as archive_module
 from supervisor.store.archive import Archive, Moved, Wanted
 from supervisor.store.archive_file import ColdFile
 from supervisor.store.archive_search import ArchiveReader, ColdFilter
-from supervisor.store.record import AutopsyRecord
+from supervisor.store.record import AutopsyRecord, Retired
 from supervisor.store.schema import (
     attempt_logs,
     attempts,
@@ -214,6 +214,25 @@ def test_the_newest_audit_row_stays(scene: Scene, folder: Path) -> None:
     assert scene.rows(tasks, "task_id") == [(task_id,)]
     month_later(scene)
     assert moved(scene, folder).tasks == 1
+
+
+def test_the_ledger_itself_keeps_the_newest_audit_row(scene: Scene) -> None:
+    task_id = well_ended(scene)
+    view, trail = scene.reader.task(task_id), scene.reader.history(task_id)
+    assert view is not None
+    ids = tuple(line.audit_id for line in trail)
+    copy = Retired(
+        task_id=task_id,
+        state=view.state,
+        attempt=view.attempt,
+        ended_at=view.ended_at,
+        audit_ids=ids,
+        autopsy_ids=(),
+    )
+    with scene.ledger.transaction() as tx:
+        assert tx.forget([copy]) == []
+        tx.forget_audit(ids)
+    assert [line.audit_id for line in scene.reader.history(task_id)] == [ids[-1]]
 
 
 def test_a_task_that_ran_again_meanwhile_stays(

@@ -1,8 +1,9 @@
 """Forgetting what a cold file holds.
 
 Invariants: a task goes only as it was copied: still ended, by the same attempt at the same time; of
-its trail and evidence only the rows that were copied go. What was written after the copy stays.
-Called through `Transaction`.
+its trail and evidence only the rows that were copied go. What was written after the copy stays, and
+so does the newest audit row of all: its time is the store's last, and its number is never given
+again. Called through `Transaction`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Table, bindparam, delete, select
+from sqlalchemy import BigInteger, Table, bindparam, delete, literal_column, select
 
 from supervisor.model.states import ENDED, State
 from supervisor.store.record import Retired
@@ -29,18 +30,29 @@ from supervisor.store.session import Ordered, Session, id_names, ids, ordered
 def forget(session: Session, copies: Sequence[Retired]) -> list[str]:
     """Delete these tasks with what was copied of them; return the ids of those unchanged."""
     rows = {row[0]: row[1:] for row in session.rows_of(_select_ends, _ids(copies))}
-    same = [copy for copy in copies if _is_same(session, copy, rows.get(copy.task_id))]
+    newest = _newest(session)
+    same = [
+        copy
+        for copy in copies
+        if _is_same(session, copy, rows.get(copy.task_id)) and newest not in copy.audit_ids
+    ]
     task_ids = _ids(same)
     for build in (_delete_tasks, _delete_attempts, _delete_logs, _delete_checkpoints, _delete_due):
         session.rows_of(build, task_ids)
     session.rows_of(_delete_autopsies, [one for copy in same for one in copy.autopsy_ids])
-    forget_audit(session, [one for copy in same for one in copy.audit_ids])
+    session.rows_for(_delete_audit, [(one,) for copy in same for one in copy.audit_ids])
     return task_ids
 
 
 def forget_audit(session: Session, audit_ids: Sequence[int]) -> None:
-    """Delete these audit rows."""
-    session.rows_for(_delete_audit, [(one,) for one in audit_ids])
+    """Delete these audit rows, but for the newest of all."""
+    newest = _newest(session)
+    session.rows_for(_delete_audit, [(one,) for one in audit_ids if one != newest])
+
+
+def _newest(session: Session) -> int | None:
+    row = session.row(_select_newest)
+    return None if row is None else row[0]
 
 
 def _ids(copies: Sequence[Retired]) -> list[str]:
@@ -53,6 +65,16 @@ def _is_same(session: Session, copy: Retired, row: tuple[Any, ...] | None) -> bo
     state, attempt, ended_at = row
     now = (state, attempt, session.decode(ended_at))
     return State(state) in ENDED and now == (copy.state, copy.attempt, copy.ended_at)
+
+
+def _select_newest() -> Ordered:
+    column = audit_log.c.id
+    return ordered(
+        select(column)
+        .order_by(column.desc())
+        .limit(literal_column("1"))
+        .offset(literal_column("0"))
+    )
 
 
 def _select_ends(size: int) -> Ordered:

@@ -37,7 +37,11 @@ SEARCH_MAX = 10_000
     is_flag=True,
     help="Tasks too whose dedup key is held for as long as they are in the store; it is free then.",
 )
-@click.option("--limit", type=click.IntRange(1), help="Tasks moved at most.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    help="Tasks moved at most; where it is reached, audit rows of others wait for a later run.",
+)
 @click.option("--dry-run", is_flag=True, help="Only count.")
 def _move(
     call: Call,

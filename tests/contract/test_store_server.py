@@ -439,3 +439,16 @@ def test_a_node_that_comes_back_is_not_written_off_meanwhile(scene: Scene) -> No
             assert sweeper.lapsed_nodes() == []
     with scene.ledger.transaction() as tx:
         assert tx.renew(NODE, 60, 0.0)
+
+
+def test_a_lease_is_over_by_the_clock_of_the_server_alone(scene: Scene) -> None:
+    """The time that was measured last may be far ahead: the server's clock was set back since."""
+    scene.now = scene.store.clock.now()
+    scene.register("node_a")
+    scene.submit()
+    scene.claim(node_id="node_a")
+    ahead = Ledger(scene.store, ManualClock(scene.now + timedelta(hours=1)))
+    with ahead.transaction() as tx:
+        tx.revive("node_a", 60, 0.0)
+        (held,) = tx.orphans("node_b")
+    assert held.lease_over_s == pytest.approx(-60, abs=1)

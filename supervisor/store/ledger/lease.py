@@ -55,6 +55,12 @@ def lapsed_nodes(session: Session) -> list[str]:
     return [node_id for (node_id,) in session.rows(_select_lapsed)]
 
 
+def own_time(session: Session) -> datetime:
+    """Return the time by the clock that leases are given and end by."""
+    now: datetime = session.decode(session.row(_select_time)[0])
+    return now
+
+
 # The time of the lease is the one at which the statement runs, not the one at which its transaction
 # began: a transaction that waited for a lock must not hand out what is over.
 _NOW = "clock_timestamp()"
@@ -84,6 +90,10 @@ def _revive() -> Ordered:
         "skew",
         "the_node",
     )
+
+
+def _select_time() -> Ordered:
+    return ordered(text(f"SELECT {_NOW}"))
 
 
 def _select_lapsed() -> Ordered:

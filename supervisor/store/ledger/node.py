@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from supervisor.model.record import Due, Mark, NodeRecord, ProcessIdentity
 from supervisor.store.ledger.audit import SUPERVISOR, NoteReason, write_note
 from supervisor.store.ledger.finish import mark_of
+from supervisor.store.ledger.lease import own_time
 from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
 from supervisor.store.schema import (
     attempts,
@@ -148,6 +149,9 @@ def marks(session: Session, node_id: str) -> list[Mark]:
 
 def orphans(session: Session, node_id: str, now: datetime) -> list[Orphan]:
     """Return the RUNNING attempts of every other node, oldest claim first."""
+    if session.has_leases:
+        # Asked, not carried on from when it was last measured: it may have been set back since.
+        now = own_time(session)
     return [_orphan(session, row, now) for row in session.rows(_select_orphans, node_id)]
 
 

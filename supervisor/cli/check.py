@@ -216,7 +216,8 @@ def _app(reference: str, settings: Settings) -> Iterator[Finding]:
         return
     names = ", ".join(sorted(app.types))
     if names:
-        yield Finding("app", OK, f"{reference} has {len(app.types)} task types: {names}")
+        of_them = "1 task type" if len(app.types) == 1 else f"{len(app.types)} task types"
+        yield Finding("app", OK, f"{reference} has {of_them}: {names}")
     else:
         yield Finding(
             "app", WARN, f"{reference} has no task types", "Import the modules that declare them."

@@ -68,7 +68,9 @@ def _row(node: NodeView, roll: Roll, now: datetime) -> Sequence[str]:
         cell(node.node_name, 30),
         str(node.pid),
         cell(node.version),
-        ago(node.started_at, node.ended_at or now),
+        "-"
+        if word.startswith(("gone", "lease over"))
+        else ago(node.started_at, node.ended_at or now),
         word,
         span(left_s) if holds and left_s is not None else "-",
         "-" if left_s is None else f"{node.skew_s:+.3f} s",

@@ -28,6 +28,10 @@ OLDEST_MAJOR = 15
 #: Sessions of a node and a few of the people who look.
 CONNECTIONS = 10
 ENCODING = "UTF8"
+BELL_REMEDY = (
+    "See that the Redis of the setting queue runs and can be reached from this host. Nodes go on "
+    "without it: they look into the table, and start tasks up to a second later."
+)
 
 
 def store_findings(settings: Settings) -> Iterator[Finding]:
@@ -64,7 +68,8 @@ def bell_findings(settings: Settings) -> Iterator[Finding]:
         for fact in examine(settings.queue):
             yield Finding("bell", fact.level, fact.text, fact.remedy, EXIT_AWAY)
     except QueueUnavailable as exc:
-        yield Finding("bell", FAIL, exc.message, exc.remedy, EXIT_AWAY)
+        text = exc.message.removesuffix(f" ({exc.remedy})")
+        yield Finding("bell", FAIL, text, exc.remedy or BELL_REMEDY, EXIT_AWAY)
 
 
 def _server(name: str, condition: Condition) -> Iterator[Finding]:
@@ -115,7 +120,7 @@ def _no_tables(name: str, condition: Condition) -> Finding:
     if not condition.may_create:
         return Finding(
             "store", FAIL, f"{name} holds no task store, and its user may not make one",
-            "Run `supervisor db upgrade` as a user that may, or GRANT CREATE ON SCHEMA.",
+            "Let it own the database: `ALTER DATABASE … OWNER TO …`; then `supervisor db upgrade`.",
             EXIT_AWAY,
         )  # fmt: skip
     return Finding(
@@ -166,7 +171,7 @@ def _node(node: NodeView, roll: Roll) -> Iterator[Finding]:
     elif node.node_id in roll.gone:
         yield Finding(
             "node", WARN, f"{named} was killed; its lease is over in {span(node.lease_left_s)}",
-            "Another node takes its tasks over then.",
+            "Start it again: other nodes take its tasks over by then.",
         )  # fmt: skip
     else:
         left = (

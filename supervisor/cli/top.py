@@ -15,14 +15,17 @@ from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.living import Progress, live_progress
 from supervisor.cli.roll import Roll, roll_call
 from supervisor.cli.text import ago, cell, columns, state_text
+from supervisor.cli.waiting import paused
 from supervisor.clock import SystemClock
 from supervisor.model.states import State
 
 if TYPE_CHECKING:
     from supervisor.store import Reader, TaskLine, WorkerRecord
-    from supervisor.store.view import NodeView
+    from supervisor.store.view import NodeView, PauseView
 
 RUNNING_MAX = 200
+#: On a narrower terminal a task is called by the end of its id: every command takes that.
+WHOLE_IDS_WIDTH, END_DIGITS = 120, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,7 @@ class Shot:
     nodes: list[NodeView]
     workers: list[WorkerRecord]
     running: list[TaskLine]
+    pauses: list[PauseView]
     progress: dict[str, Progress]
     roll: Roll
 
@@ -50,6 +54,7 @@ class Shot:
             "by_state": self.by_state,
             "nodes": [{**fields_of(n), "gone": n.node_id in self.roll.gone} for n in self.nodes],
             "workers": self.workers,
+            "pauses": self.pauses,
             "running": [
                 {
                     **fields_of(task),
@@ -113,14 +118,16 @@ def _take(reader: Reader) -> Shot:
         nodes=[*roll.running, *killed],
         workers=workers,
         running=running,
+        pauses=reader.every_pause(),
         progress={task_id: one for task_id, one in seen.items() if one is not None},
         roll=roll,
     )
 
 
-def _lines(shot: Shot, room: int) -> Iterator[str]:
+def _lines(shot: Shot, room: int, width: int = WHOLE_IDS_WIDTH) -> Iterator[str]:
     counts = "  ".join(f"{state_text(state)} {n}" for state, n in shot.by_state.items())
     yield f"in queue {shot.in_queue}  {counts}"
+    yield from (cell(paused(pause), 200) for pause in shot.pauses)
     yield ""
     rows = [
         (
@@ -139,8 +146,9 @@ def _lines(shot: Shot, room: int) -> Iterator[str]:
     if not shot.roll.running:
         yield "no node runs: start one with `supervisor run`"
     yield ""
-    tasks = [_task_row(task, shot) for task in shot.running[:room]]
-    over = ("TASK", "TYPE", "ATTEMPT", "RUNS FOR", "PROGRESS", "WORKER", "NOTE")
+    digits = 0 if width >= WHOLE_IDS_WIDTH else END_DIGITS
+    tasks = [_task_row(task, shot, digits) for task in shot.running[:room]]
+    over = ("TASK", "TYPE", "ATTEMPT", "RUNS FOR", "PROGRESS", "NOTE", "WORKER")
     yield from columns(over, tasks) if tasks else ["no task runs"]
     if len(shot.running) > room:
         yield f"… and {len(shot.running) - room} more"
@@ -158,7 +166,7 @@ def _idle_lines(shot: Shot, room: int) -> Iterator[str]:
             yield f"idle workers{on}: {', '.join(pids)}"
 
 
-def _task_row(task: TaskLine, shot: Shot) -> tuple[str, ...]:
+def _task_row(task: TaskLine, shot: Shot, digits: int) -> tuple[str, ...]:
     note = "assigned" if task.assigned else task.verdict
     if task.mark is not None:
         note = f"{task.mark.kind} asked by {task.mark.by}"
@@ -166,13 +174,13 @@ def _task_row(task: TaskLine, shot: Shot) -> tuple[str, ...]:
     if gone:
         note = "node gone"
     return (
-        cell(task.task_id),
+        f"…{cell(task.task_id)[-digits:]}" if digits else cell(task.task_id),
         cell(task.type, 40),
         str(task.attempt),
         "-" if gone else ago(task.started_at, shot.at),
         cell(shot.progress.get(task.task_id), 40),
-        cell(task.worker_id, 40),
         cell(note),
+        cell(task.worker_id, 40),
     )
 
 
@@ -186,6 +194,7 @@ def _watch(reader: Reader, every: float) -> None:
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             room = max(3, console.height - 12)
-            text = "\n".join(_lines(_take(reader), room))
-            live.update(Text.from_ansi(text), refresh=True)
+            text = "\n".join(_lines(_take(reader), room, console.width))
+            shown = Text.from_ansi(text, no_wrap=True, overflow="ellipsis")
+            live.update(shown, refresh=True)
             clock.sleep(every)

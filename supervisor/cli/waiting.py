@@ -21,12 +21,13 @@ def waits_for(reader: Reader, task: TaskView, roll: Roll) -> list[str]:
     if task.state is not State.PENDING or task.run_after > reader.store.clock.now():
         return []
     return [
-        *map(_paused, reader.pauses(task.queue, task.priority)),
+        *map(paused, reader.pauses(task.queue, task.priority)),
         *_unclaimed(reader, task, roll),
     ]
 
 
-def _paused(pause: PauseView) -> str:
+def paused(pause: PauseView) -> str:
+    """Return a pause in one line."""
     what = f"queue {pause.queue}"
     if pause.priority is not None:
         what += f", priority {pause.priority}"

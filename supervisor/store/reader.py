@@ -192,6 +192,13 @@ class Reader:
         with self._store.reading() as connection:
             return [_pause_view(row) for row in connection.execute(query)]
 
+    def every_pause(self) -> list[PauseView]:
+        """Return all pauses in force, by queue."""
+        query = sa.select(queues).where(queues.c.paused)
+        query = query.order_by(queues.c.queue, queues.c.priority)
+        with self._store.reading() as connection:
+            return [_pause_view(row) for row in connection.execute(query)]
+
     def knows_queue(self, queue: str) -> bool:
         """Say whether a task or a pause has ever named this queue."""
         query = sa.select(queues.c.queue).where(queues.c.queue == queue).limit(1)

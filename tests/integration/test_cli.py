@@ -554,6 +554,16 @@ class TestLooking:
         assert [task["worker_id"] for task in document["running"]] == ["w7"]
         assert "no node runs" in desk.run("top").stdout
 
+    def test_top_names_what_is_paused(self, desk: Desk) -> None:
+        desk.submit("export")
+        assert desk.ok("top")["pauses"] == []
+        desk.ok("pause", "q", "--priority", "3", "--by", "bob", "--reason", "the bank is down")
+        [pause] = desk.ok("top")["pauses"]
+        assert (pause["queue"], pause["priority"], pause["by"]) == ("q", 3, "bob")
+        second = desk.run("top").stdout.splitlines()[1]
+        assert second.startswith("queue q, priority 3 is paused by bob since ")
+        assert second.endswith(": the bank is down")
+
 
 class TestActs:
     def test_each_id_is_answered_on_its_own(self, desk: Desk) -> None:

@@ -142,7 +142,7 @@ def test_a_killed_node_is_called_gone_everywhere(place: Place) -> None:
     top = place.run("top").stdout.splitlines()
     assert top[3].split() == ["host", str(pid), "gone", "0", "1", "-"]
     assert top[4] == "no node runs: start one with `supervisor run`"
-    assert top[7].split() == [place.task_id, "export", "1", "-", "-", "w1", "node", "gone"]
+    assert top[7].split() == [place.task_id, "export", "1", "-", "-", "node", "gone", "w1"]
     queues = place.run("queues").stdout.splitlines()
     assert queues[-1] == "no node runs: RUNNING is the last word of one that is gone"
 

@@ -293,7 +293,7 @@ def test_progress_is_shown_while_it_runs(patient: Patient) -> None:
     assert (shown["done"], shown["total"], 90 <= shown["still_s"] < 100) == (3.0, 10.0, True)
     text = patient.run("show", patient.task_id).stdout
     assert re.search(r"^  progress   3 of 10, 1 m 3\d s ago$", text, re.MULTILINE)
-    assert re.search(r"  3 of 10, 1 m 3\d s ago +w1 +-$", patient.run("top").stdout, re.MULTILINE)
+    assert re.search(r"  3 of 10, 1 m 3\d s ago +- +w1$", patient.run("top").stdout, re.MULTILINE)
     patient.signs.progress(4, float("nan"), round(patient.clock.mono() * 1e9))
     assert told() == ((4.0, None, True), (4.0, None, True))
     patient.signs.progress(float("inf"), 0, round(patient.clock.mono() * 1e9))

@@ -297,6 +297,7 @@ class Desk:
         for name in ("counts", "backlog_by_queue", "backlog_by_type", "queues"):
             see(name, lambda r, name=name: getattr(r, name)(now))
         see("pauses", lambda r: r.pauses("queue_1", 3))
+        see("every_pause", lambda r: r.every_pause())
         see("knows_queue", lambda r: r.knows_queue("queue_1"))
         see("nodes", lambda r: r.nodes())
         see("types", lambda r: r.types())

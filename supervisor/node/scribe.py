@@ -167,8 +167,9 @@ class StoreScribe:
         self._post([port.LeaseRenewed(sent_boot, skew_s) if held else port.LeaseLost()])
 
     def _commit(self, claims: Sequence[port.ClaimFor]) -> list[port.Reply]:
-        if not self._kept and not self._anything_due(claims):
-            return [self._nothing(claim) for claim in claims]
+        quiet = [] if self._kept else self._nothing_due(claims)
+        if quiet:
+            return quiet
         began = self._clock.mono()
         try:
             answers = self._write_anew(claims)
@@ -178,7 +179,7 @@ class StoreScribe:
         except Exception as exc:
             emit("loop.failed", step="scribe", error=repr(exc))
             self._metrics.inc("loop_errors_total")
-            answers = self._one_by_one() + [self._nothing(claim) for claim in claims]
+            answers = [*self._one_by_one(), *self._looked_at(claims)]
         self._child_ids.clear()
         took_s = self._clock.mono() - began
         self._metrics.observe("store_commit_duration_seconds", took_s)
@@ -339,14 +340,32 @@ class StoreScribe:
             ms=round(captured.ms),
         )
 
-    def _anything_due(self, claims: Sequence[port.ClaimFor]) -> bool:
-        """Look without the write lock: an idle node never takes it."""
+    def _nothing_due(self, claims: Sequence[port.ClaimFor]) -> list[port.Reply]:
+        """Look without the write lock, and once: an idle node does nothing else.
+
+        Returns the answers when nothing is due, none when there is something to claim.
+        """
         if any(claim.tips for claim in claims):
-            return True
+            return []
+        now = self._clock.now()
+        looked = self._looked_at(claims)
+        due = any(one.next_due is not None and one.next_due <= now for one in looked)
+        return [] if due else [*looked]
+
+    def _looked_at(self, claims: Sequence[port.ClaimFor]) -> list[port.Claimed]:
+        """Answer these claims with what is to be seen, and no task."""
         with self._ledger.looking() as look:
-            now = self._clock.now()
-            due = [look.next_due(claim.queues, claim.types) for claim in claims]
-        return any(moment is not None and moment <= now for moment in due)
+            paused = look.paused()
+            return [
+                port.Claimed(
+                    claim.places,
+                    (),
+                    look.next_due(claim.queues, claim.types),
+                    scanned=claim.scan,
+                    paused=paused,
+                )
+                for claim in claims
+            ]
 
     def _claim(self, tx: Transaction, claim: port.ClaimFor) -> port.Claimed:
         got: list[Claim] = []
@@ -375,13 +394,6 @@ class StoreScribe:
             scan=claim.scan,
             now=self._clock.now(),
         )
-
-    def _nothing(self, claim: port.ClaimFor) -> port.Claimed:
-        with self._ledger.looking() as look:
-            next_due = look.next_due(claim.queues, claim.types)
-            return port.Claimed(
-                claim.places, (), next_due, scanned=claim.scan, paused=look.paused()
-            )
 
     def _post(self, replies: Sequence[port.Reply]) -> None:
         if replies:

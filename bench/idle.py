@@ -14,7 +14,7 @@ from bench.place import Kind, Place
 WORKERS = 50
 SETTLE_S = 2.0
 #: Looks for work (a bell that names ids needs few), stop marks, counts, and the lease.
-MOST_PER_S = {Kind.POSTGRESQL: 50, Kind.REDIS: 20}
+MOST_PER_S = 20
 
 
 def measure(place: Place, scale: float) -> list[Figure]:
@@ -42,7 +42,7 @@ def measure(place: Place, scale: float) -> list[Figure]:
     if place.kind is not Kind.SQLITE:
         figures += [
             at_most("servers of an idle node", server_cpu / spent * 100, "% core", 5),
-            at_most("transactions of an idle node", sent / spent, "/s", MOST_PER_S[place.kind]),
+            at_most("transactions of an idle node", sent / spent, "/s", MOST_PER_S),
         ]
     return figures
 

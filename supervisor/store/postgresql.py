@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy.engine import URL, make_url
 
 from supervisor.clock import Clock
-from supervisor.errors import Refused, StoreBusy, StoreUnavailable, SupervisorError
+from supervisor.errors import ConfigError, Refused, StoreBusy, StoreUnavailable, SupervisorError
 from supervisor.settings import without_password
 from supervisor.store.arrays import ArraySession, ArrayStatements
 from supervisor.store.engine import WRITE_DEADLINE_S, Store
@@ -149,9 +149,16 @@ class ServerStore(Store):
                 self.identity = _identity(connection) or ""
 
     def _connect(self) -> _Line:
-        connection = _Line.connect(
-            **self._arguments, autocommit=True, prepare_threshold=PREPARE_AFTER
-        )
+        try:
+            connection = _Line.connect(
+                **self._arguments, autocommit=True, prepare_threshold=PREPARE_AFTER
+            )
+        except psycopg.ProgrammingError as error:
+            raise ConfigError(
+                f"the address of the store {self.name}: {' '.join(str(error).split())}",
+                remedy="Correct what stands behind the `?`: PostgreSQL names it in "
+                "`Parameter Key Words` of its client library.",
+            ) from error
         try:
             self._prepare(connection)
         except BaseException:
@@ -186,7 +193,7 @@ class ServerStore(Store):
                     sent = True
                     connection.execute("COMMIT", prepare=False)
             except BaseException as error:
-                self._give_up(connection)
+                self._give_up(connection, error)
                 if sent and connection.closed:
                     raise _lost_at_commit(self.name, error) from error
                 raise
@@ -238,10 +245,15 @@ class ServerStore(Store):
             else:
                 return connection
 
-    def _give_up(self, connection: _Line) -> None:
-        """Roll back; a connection that cannot even do that is closed, and its idle like too."""
+    def _give_up(self, connection: _Line, error: BaseException | None = None) -> None:
+        """Roll back; a connection that cannot even do that is closed, and its idle like too.
+
+        So is one to a server that only reads: the next may be led to the primary.
+        """
         try:
-            if connection.info.transaction_status is not TransactionStatus.IDLE:
+            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+                connection.close()
+            elif connection.info.transaction_status is not TransactionStatus.IDLE:
                 connection.execute("ROLLBACK", prepare=False)
         except psycopg.Error:
             connection.close()
@@ -345,6 +357,7 @@ def _lost_at_commit(name: str, error: BaseException) -> StoreUnavailable:
     )
 
 
+DENIED = "42501"
 _BUSY = {
     "40001": "had to begin anew",
     "40P01": "had to give way to another transaction",
@@ -362,12 +375,18 @@ _PLAIN = {
     "53300": ("has no connection left", "Raise max_connections, or put a pooler before it."),
     "53100": ("cannot grow: the disk is full", "Free space on its file system."),
     "53200": ("is out of memory", "See its log."),
-    "42501": ("denies us what we need", "Grant the user all rights on the tables and the schema."),
+    DENIED: (
+        "denies its user what is needed",
+        "Let the user own the database (`ALTER DATABASE … OWNER TO …`) and the tables in it.",
+    ),
     "42P01": ("has other tables than this version writes", "Run `supervisor db upgrade`."),
     "42703": ("has other tables than this version writes", "Run `supervisor db upgrade`."),
 }
 _REFUSED = (
-    ("does not exist", "Create it: `createdb NAME`; and check user and database in the URL."),
+    (
+        "does not exist",
+        "Create it: `createdb --owner USER NAME`; and check user and database in the URL.",
+    ),
     ("authentication failed", "Check user and password."),
     ("no password supplied", "Give the password in PGPASSWORD or ~/.pgpass."),
     ("pg_hba.conf", "Let the server's pg_hba.conf admit this host, user and database."),
@@ -393,6 +412,8 @@ def plain_errors(name: str) -> Iterator[None]:
         if code not in _PLAIN and not _is_link(cause, code):
             raise
         what, remedy = _PLAIN.get(code) or (f"does not answer: {words}", _remedy(words))
+        if code == DENIED and cause.diag.message_primary:
+            what += f": {cause.diag.message_primary}"
         raise StoreUnavailable(
             f"the store {name} {what}", remedy=remedy, path=name, code=code
         ) from error

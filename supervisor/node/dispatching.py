@@ -54,12 +54,12 @@ class Dispatching:
         self._listening = listening
         self._closing = closing
         self._seq = 0
-        self._outstanding = False
+        self._outstanding = self._for_empty = False
         self._hungry = True
         self._greed = 0
         self._polled_at = self._answered_at = self._held_at = self._checked_at = float("-inf")
         self._due_at: datetime | None = None
-        self._runs_dry = False
+        self._runs_dry = self._is_withheld = False
         self._in_play: dict[str, float] = {}
 
     def ring(self, tips: tuple[str, ...] = ()) -> None:
@@ -109,7 +109,7 @@ class Dispatching:
             self._let_in(max(room, self._greed) - len(self._tips) if room else 0)
             return []
         self._let_in(len(ahead))  # as many will be free again when this claim has been written
-        self._outstanding = True
+        self._outstanding, self._for_empty = True, bool(empty)
         if scan:
             self._hungry, self._polled_at = False, now
         owners, behind = [self._place(s) for s in empty], [self._place(s) for s in ahead]
@@ -130,7 +130,7 @@ class Dispatching:
     def _scan_wait_s(self, now: float) -> float:
         """Return how far apart two looks through the table are as things stand."""
         if self._is_due():
-            return 0.0
+            return self._poll_wait_s if self._is_withheld and not self._hungry else 0.0
         listener = self._floor.listener
         told = self._floor.lease is not None and listener is not None and not listener.away
         names = told and self._hears_ids and (self._tips or now - self._answered_at < BELL_S)
@@ -266,6 +266,8 @@ class Dispatching:
         asking_s = now - self._polled_at  # many queues make a poll dear: then poll less often
         self._poll_wait_s = max(self._poll_s, min(POLL_MOST_S, POLL_PAUSES * asking_s))
         self._runs_dry = self._is_due()  # it may not wait behind others: wait for an empty place
+        # Or there was such a place: then a transaction of somebody else's holds its row.
+        self._is_withheld = self._runs_dry and self._for_empty and not claimed.claims
         if claimed.claims:
             self._hungry = True  # there may be more where these came from
         if self._floor.listener is not None and claimed.paused != self._paused:

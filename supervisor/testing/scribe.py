@@ -53,6 +53,8 @@ class MemoryScribe:
         self.endings: list[Ending] = []
         self.notes: list[str] = []
         self.scans = 0
+        #: Ids of tasks whose rows another transaction holds.
+        self.locked: set[str] = set()
         self.paused: frozenset[tuple[str, int]] = frozenset()
         self.asked: Counter[str] = Counter()
         self.away = False
@@ -186,7 +188,8 @@ class MemoryScribe:
     ) -> list[Claim]:
         now = self._clock.now()
         found = (self._due[task_id] for task_id in among if task_id in self._due)
-        due = [task for task in found if task.claim.type in types]
+        free = (task for task in found if task.claim.task_id not in self.locked)
+        due = [task for task in free if task.claim.type in types]
         due.sort(key=lambda task: (-task.claim.priority, task.claim.run_after))
         claims = []
         for task, owner in zip(due, owners, strict=False):

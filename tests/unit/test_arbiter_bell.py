@@ -87,6 +87,22 @@ def test_a_backlog_that_nobody_rang_for_is_worked_off_at_full_speed(house: Belle
     assert {house.scribe.tasks[task].state for task in tasks} == {SUCCESS}
 
 
+def test_a_row_that_somebody_holds_is_not_asked_for_again_and_again(house: Belled) -> None:
+    task = house.run("quick")
+    house.scribe.locked = {task}
+    house.live(1.1)
+    scans = house.scribe.scans
+    house.live(2)
+    assert 8 <= house.scribe.scans - scans <= 11
+    other = house.run("quick")
+    house.ring(other)
+    house.live(0.05)
+    assert house.scribe.tasks[other].state is SUCCESS
+    house.scribe.locked.clear()
+    house.live(0.25)
+    assert house.scribe.tasks[task].state is SUCCESS
+
+
 def test_a_ring_for_what_is_gone_costs_nothing(house: Belled) -> None:
     task = house.run("quick")
     house.scribe.cancel(task, by="me", reason="no")

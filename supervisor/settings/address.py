@@ -57,7 +57,8 @@ def server_url(text: str) -> str:
         raise ValueError
     place, _, query = found[1].partition("?")
     authority, _, database = place.partition("/")
-    if not _is_host(authority) or not (database or _NAMED.search(query)):
+    # An @ there is that of a password with a slash in it, which would be shown.
+    if not _is_host(authority) or "@" in database or not (database or _NAMED.search(query)):
         raise ValueError
     return SERVER_PREFIX + found[1]
 

@@ -388,6 +388,9 @@ _REFUSED = (
         "Create it: `createdb --owner USER NAME`; and check user and database in the URL.",
     ),
     ("authentication failed", "Check user and password."),
+    ("too many clients", "Raise max_connections, or put a pooler before it."),
+    ("connection slots are reserved", "Raise max_connections, or put a pooler before it."),
+    ("support SSL", "Turn its TLS on, or leave sslmode out of the URL."),
     ("no password supplied", "Give the password in PGPASSWORD or ~/.pgpass."),
     ("pg_hba.conf", "Let the server's pg_hba.conf admit this host, user and database."),
 )
@@ -408,7 +411,11 @@ def plain_errors(name: str) -> Iterator[None]:
         code = getattr(cause, "sqlstate", None) or ""
         words = " ".join(str(cause).split())
         if code in _BUSY:
-            raise StoreBusy(f"the store {name} {_BUSY[code]}: {words}", code=code) from error
+            raise StoreBusy(
+                f"the store {name} {_BUSY[code]}: {words}",
+                remedy="Try again; pg_stat_activity and pg_locks name who is in the way.",
+                code=code,
+            ) from error
         if code not in _PLAIN and not _is_link(cause, code):
             raise
         what, remedy = _PLAIN.get(code) or (f"does not answer: {words}", _remedy(words))

@@ -200,6 +200,27 @@ def test_a_lost_connection_is_replaced_at_the_next_transaction(
     assert len(scene.reader.tasks().tasks) == 2
 
 
+def test_a_server_that_only_reads_is_left_for_the_one_that_writes(
+    scene: Scene, driver: psycopg.Connection
+) -> None:
+    database = driver.info.dbname
+    driver.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    with closing(open_store(scene.store.url, create=False)) as store:
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="is read-only"):
+                Ledger(store).run(lambda tx: tx.submit([TaskSpec(type="greet")], START))
+        driver.execute("SET transaction_read_only = off")
+        driver.execute(f"ALTER DATABASE {database} RESET default_transaction_read_only")
+        Ledger(store).run(lambda tx: tx.submit([TaskSpec(type="greet")], START))
+    assert len(scene.reader.tasks().tasks) == 1
+
+
+def test_an_option_that_the_client_library_does_not_know_is_told(scene: Scene) -> None:
+    with pytest.raises(ConfigError, match='invalid connection option "bogus"') as error:
+        open_store(f"{scene.store.url}?bogus=1", create=False)
+    assert "Correct what stands behind" in error.value.remedy
+
+
 def _submit_and_be_cut(tx: Transaction, driver: psycopg.Connection) -> None:
     tx.submit([TaskSpec(type="greet")], START)
     driver.execute(

@@ -282,6 +282,7 @@ class TestKinds:
             ("store", "supervisor.db"), ("store", "sqlite://"), ("store", "sqlite:///:memory:"),
             ("store", 3), ("store", "mysql://h/d"), ("store", "postgresql+asyncpg://h/d"),
             ("store", "postgresql+psycopg2://h/d"), ("store", "postgresql://h"),
+            ("store", "postgresql://boss:p@ss/word@h/d"),
             ("store", "postgresql://h:0x1/d"), ("store", "postgresql://h:99999/d"),
             ("store", "postgresql://h/d e"), ("store", "postgresql://a,b/d"),
             ("store", "host=h dbname=d"), ("store", "postgresql://h/d\0"),

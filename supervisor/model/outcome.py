@@ -246,7 +246,7 @@ def settle(
         crash_count=crash_count,
         note=outcome.error,
     )
-    if outcome.reason in REQUEUE_REASONS:
+    if outcome.reason in REQUEUE_REASONS and _may_run_again(outcome, policy):
         return replace(
             kept,
             path=(*kept.path, State.PENDING),
@@ -267,6 +267,11 @@ def settle(
         run_after=now + timedelta(seconds=delay),
         retry_count=facts.retry_count + 1,
     )
+
+
+def _may_run_again(outcome: Outcome, policy: RetryPolicy) -> bool:
+    """Whether what gave way may run once more: without retries only if it never began."""
+    return outcome.reason is Reason.NEVER_STARTED or policy.max_retries > 0
 
 
 def _succeed(facts: TaskFacts, outcome: Outcome) -> Settlement:

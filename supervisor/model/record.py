@@ -15,7 +15,6 @@ from supervisor.model.outcome import Outcome, StopMark
 from supervisor.model.retry import RetryPolicy
 from supervisor.model.states import State
 
-
 #: A (queue, priority, type): what a claim and the doorbell sort waiting tasks by.
 Level = tuple[str, int, str]
 

@@ -105,15 +105,17 @@ REASON_MEANINGS: Mapping[Reason, str] = MappingProxyType(
         Reason.CANCELED: "Somebody canceled it.",
         Reason.FORCED: "Somebody ended it with `supervisor fail`.",
         Reason.NEVER_STARTED: "It was taken back before its first line ran. No retry is used.",
-        Reason.SHUTDOWN: "Its node was stopped. No retry is used.",
-        Reason.PREEMPTED: "Its node could not renew its lease and ended it. No retry is used.",
+        Reason.SHUTDOWN: "Its node was stopped. No retry is used; without any it is final.",
+        Reason.PREEMPTED: "Its node could not renew its lease. No retry is used; without any it is "
+        "final.",
         Reason.RETRY: "It waits to be run again after a failure, a crash or a time limit.",
         Reason.REQUEUED: "It waits to be run again after an end that was not its own.",
         Reason.RERUN: "Somebody ran it again with `supervisor rerun`.",
     }
 )
 
-#: Endings that say nothing about the task itself: it goes back to PENDING and no retry is used.
+#: Endings that say nothing about the task itself: it goes back to PENDING and no retry is used
+#: (but a task that has begun and may not be retried at all stays where it is).
 REQUEUE_REASONS = frozenset({Reason.NEVER_STARTED, Reason.SHUTDOWN, Reason.PREEMPTED})
 
 #: How a worker may die under its attempt; the plain one is for a death whose status was lost.

@@ -85,7 +85,7 @@ class Fencing:
         self._mind_skew(reply.skew_s)
         age_s = floor.clock.boot() - floor.renewed_at
         if floor.fenced and floor.lease is not None and age_s < floor.lease.fence_after_s:
-            floor.fenced = ""
+            floor.fenced, floor.returned_at = "", floor.clock.mono()
             floor.metrics.set("fenced", 0.0)
             emit("node.unfenced", fenced_s=round(floor.clock.boot() - self._since, 1))
             text = "the lease holds again: tasks are claimed"

@@ -153,7 +153,8 @@ class Floor:
 
     `lease` is None on a store of one node. The lease counts from `renewed_at` (CLOCK_BOOTTIME);
     `fenced` says why nothing may run here; who watches over a frozen node hears by `vouch` until
-    when it may. `skew_s` is how far this host's wall clock is ahead of `clock`, the store's.
+    when it may. `skew_s` is how far this host's wall clock is ahead of `clock`, the store's; at
+    `returned_at` (monotonic) the store was back after it had been away.
     """
 
     node_id: str
@@ -176,6 +177,7 @@ class Floor:
     renewed_at: float = 0.0
     fenced: str = ""
     skew_s: float = 0.0
+    returned_at: float = float("-inf")
     vouch: Callable[[float], None] = _vouch_for_nothing
     listener: Listener | None = None
     host: Host = field(default_factory=Host)

@@ -250,9 +250,14 @@ class Mending:
             seen_s = now - self._nameless.setdefault(orphan.node_id, now)
             return f"{LEASE}: its node has none for {seen_s:.1f} s" if seen_s > lease_s else None
         over_s = orphan.lease_over_s  # less is a lease that holds
-        if over_s is None or over_s <= 0:
+        if over_s is None or over_s <= 0 or self._is_just_back(now):
             return None
         return f"{LEASE}: that of its node ended {over_s:.1f} s ago by the store's clock"
+
+    def _is_just_back(self, now: float) -> bool:
+        """Whether the store was away for us too: others are coming back with what they ended."""
+        lease = self._floor.lease
+        return lease is not None and now - self._floor.returned_at < lease.renew_every_s
 
 
 def _at_most(moment: datetime | None, now: datetime) -> datetime | None:

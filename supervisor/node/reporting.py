@@ -91,7 +91,7 @@ class Reporting:
                 floor.store_away = reply.why
                 emit("store.lost", error=reply.why)
             case port.StoreBack():
-                floor.store_away = ""
+                floor.store_away, floor.returned_at = "", now
                 emit("store.recovered", away_s=round(now - self._away_since, 3))
             case port.StoreGone(rescued=""):
                 floor.fatal = "the store does not know this node: its database was replaced"

@@ -37,6 +37,7 @@ CRASHED = ended.crashed("killed by signal 11 (SIGSEGV)")
 LOST = ended.node_lost("lease", "expired")
 UNSTARTED = ended.never_started("taken back")
 SHUT_DOWN = ended.shut_down()
+PREEMPTED = ended.preempted("its lease was not renewed")
 CANCELED = ended.canceled()
 REFUSED = ended.result_refused(Reason.RESULT_INVALID, "result: is not JSON")
 
@@ -214,6 +215,16 @@ class TestWithoutWish:
             retry_count=3,
             crash_count=2,
         )
+
+    @pytest.mark.parametrize("outcome", [SHUT_DOWN, ended.shut_down(forced=True), PREEMPTED])
+    def test_a_task_without_retries_that_has_begun_never_runs_twice_by_itself(
+        self, outcome: Outcome
+    ) -> None:
+        once = RetryPolicy(max_retries=0, base_s=10, max_s=3600, max_crashes=3)
+        facts = TaskFacts(retry_count=0, crash_count=0)
+        assert settle(facts, outcome, once, NOW, 0.5).path == (State.RUNNING, State.FAILED)
+        unstarted = settle(facts, UNSTARTED, once, NOW, 0.5)
+        assert unstarted.path == (State.RUNNING, State.FAILED, State.PENDING)
 
     def test_a_crash_is_retried_and_counted_apart(self) -> None:
         again = settled(CRASHED, crashes=1)

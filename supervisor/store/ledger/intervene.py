@@ -19,7 +19,13 @@ from supervisor.errors import Refused
 from supervisor.model.record import Acted, Answer
 from supervisor.model.spec import bad_text
 from supervisor.model.states import Reason, State, require_legal
-from supervisor.store.ledger.audit import NoteReason, insert_audit, storable_note, write_note
+from supervisor.store.ledger.audit import (
+    AuditRow,
+    NoteReason,
+    insert_audit,
+    storable_note,
+    write_note,
+)
 from supervisor.store.ledger.claim import delete_events
 from supervisor.store.ledger.submit import (
     EVENT_DUE,
@@ -65,7 +71,28 @@ class _Row:
     ended_at: datetime | None
 
 
-_One = Callable[[Session, _Row, Act], Acted]
+class _Batch:
+    """What an act on many tasks writes: each statement goes out once for all of them."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.audit: list[AuditRow] = []
+        self.canceled: list[tuple[Any, ...]] = []
+        self.rerun: list[tuple[Any, ...]] = []
+        self.events: list[tuple[Any, ...]] = []
+
+    def flush(self) -> None:
+        """Write it, and begin anew."""
+        self.session.write_many(insert_audit, self.audit)
+        self.session.write_many(_update_canceled, self.canceled)
+        self.session.rows_of(delete_events, (task_id for _, task_id in self.canceled))
+        self.session.write_many(_update_rerun, self.rerun)
+        self.session.write_many(insert_event, self.events)
+        for rows in (self.audit, self.canceled, self.rerun, self.events):
+            rows.clear()
+
+
+_One = Callable[[_Batch, _Row, Act], Acted]
 
 
 def cancel(session: Session, task_ids: Sequence[str], act: Act) -> list[Acted]:
@@ -88,36 +115,38 @@ def _each(session: Session, task_ids: Sequence[str], act: Act, one: _One) -> lis
         row[0]: _Row(row[0], State(row[1]), row[2], row[3], row[4], session.decode(row[5]))
         for row in session.rows_of(_select_rows, task_ids)
     }
-    return [
-        one(session, rows[task_id], act)
+    batch = _Batch(session)
+    answers = [
+        one(batch, rows[task_id], act)
         if task_id in rows
         else Acted(task_id=task_id, answer=Answer.NOT_FOUND, detail="no task has this id")
         for task_id in task_ids
     ]
+    batch.flush()
+    return answers
 
 
-def _cancel_one(session: Session, row: _Row, act: Act) -> Acted:
+def _cancel_one(batch: _Batch, row: _Row, act: Act) -> Acted:
     if row.state is State.RUNNING:
-        return _mark(session, row, act, "cancel")
+        return _mark(batch.session, row, act, "cancel")
     if row.state is not State.PENDING:
         return _already_ended(row)
-    at = session.encode(act.now)
-    _move(session, row, act, State.CANCELED, Reason.CANCELED)
-    session.write(_update_canceled, at, row.task_id)
-    session.rows_of(delete_events, [row.task_id])
+    at = batch.session.encode(act.now)
+    _move(batch, row, act, State.CANCELED, Reason.CANCELED)
+    batch.canceled.append((at, row.task_id))
     return Acted(task_id=row.task_id, answer=Answer.CANCELED, state=row.state)
 
 
-def _fail_one(session: Session, row: _Row, act: Act) -> Acted:
+def _fail_one(batch: _Batch, row: _Row, act: Act) -> Acted:
     if row.state is State.RUNNING:
-        return _mark(session, row, act, "fail")
+        return _mark(batch.session, row, act, "fail")
     if row.state is State.PENDING:
         detail = "it waits; cancel it instead"
         return Acted(task_id=row.task_id, answer=Answer.NOT_RUNNING, state=row.state, detail=detail)
     return _already_ended(row)
 
 
-def _rerun_one(session: Session, row: _Row, act: Act) -> Acted:
+def _rerun_one(batch: _Batch, row: _Row, act: Act) -> Acted:
     if row.state not in {State.FAILED, State.TIMEOUT}:
         return Acted(
             task_id=row.task_id,
@@ -125,7 +154,9 @@ def _rerun_one(session: Session, row: _Row, act: Act) -> Acted:
             state=row.state,
             detail=f"it is {row.state}; only FAILED and TIMEOUT can run again",
         )
-    holder = _take_key(session, row, act.now)
+    if row.dedup_key is not None:
+        batch.flush()  # a task of this batch may hold the key by now
+    holder = _take_key(batch.session, row, act.now)
     if holder is not None:
         return Acted(
             task_id=row.task_id,
@@ -133,10 +164,10 @@ def _rerun_one(session: Session, row: _Row, act: Act) -> Acted:
             state=row.state,
             detail=f"{holder} holds the dedup key {row.dedup_key!r}",
         )
-    at = session.encode(act.now)
-    _move(session, row, act, State.PENDING, Reason.RERUN)
-    session.write(_update_rerun, at, row.dedup_key is not None, row.task_id)
-    session.write(insert_event, row.task_id, row.attempt, EVENT_DUE, at, at)
+    at = batch.session.encode(act.now)
+    _move(batch, row, act, State.PENDING, Reason.RERUN)
+    batch.rerun.append((at, row.dedup_key is not None, row.task_id))
+    batch.events.append((row.task_id, row.attempt, EVENT_DUE, at, at))
     return Acted(task_id=row.task_id, answer=Answer.RERUN, state=row.state)
 
 
@@ -174,19 +205,20 @@ def _mark(session: Session, row: _Row, act: Act, kind: str) -> Acted:
     return Acted(task_id=row.task_id, answer=Answer.REQUESTED, state=row.state)
 
 
-def _move(session: Session, row: _Row, act: Act, to_state: State, reason: Reason) -> None:
+def _move(batch: _Batch, row: _Row, act: Act, to_state: State, reason: Reason) -> None:
     """Check and audit a move of a row; the caller writes the row itself."""
     require_legal(row.state, to_state)
-    session.write(
-        insert_audit,
-        row.task_id,
-        row.attempt,
-        session.encode(act.now),
-        row.state.value,
-        to_state.value,
-        act.by,
-        reason.value,
-        storable_note(act.reason),
+    batch.audit.append(
+        (
+            row.task_id,
+            row.attempt,
+            batch.session.encode(act.now),
+            row.state.value,
+            to_state.value,
+            act.by,
+            reason.value,
+            storable_note(act.reason),
+        )
     )
     row.state = to_state
     row.ended_at = act.now if to_state is State.CANCELED else None

@@ -194,7 +194,7 @@ class ServerStore(Store):
                     connection.execute("COMMIT", prepare=False)
             except BaseException as error:
                 self._give_up(connection, error)
-                if sent and connection.closed:
+                if sent and connection.closed and isinstance(error, Exception):
                     raise _lost_at_commit(self.name, error) from error
                 raise
             self._idle.append(connection)

@@ -95,7 +95,7 @@ class Traffic:
         return [*account.violations(), *told, *failed]
 
 
-def start_all(lan: Lan, start_node: Start) -> list[NodeUnderTest]:
+def start_all(lan: Lan, start_node: Start, lease_s: float = LEASE_S) -> list[NodeUnderTest]:
     nodes = [
         start_node(
             APP,
@@ -104,7 +104,7 @@ def start_all(lan: Lan, start_node: Start) -> list[NodeUnderTest]:
             prefix=lan.network.prefix(host),
             node_name=f"host{host}",
             metrics_listen=f"{lan.network.host_address(host)}:0",
-            **NODE_SETTINGS,
+            **{**NODE_SETTINGS, "lease": lease_s},
         )
         for host in range(HOSTS)
     ]
@@ -163,17 +163,40 @@ def test_a_host_is_cut_off_and_healed(lan: Lan, start_node: Start, tmp_path: Pat
 
 def test_a_host_that_only_hears_late(lan: Lan, start_node: Start, tmp_path: Path) -> None:
     """Cut off for less than a lease: nobody takes anything from it, and nothing runs again."""
-    nodes = start_all(lan, start_node)
+    nodes = start_all(lan, start_node, 3 * LEASE_S)
     traffic = Traffic(nodes, tmp_path / "runs")
     traffic.add(30)
     eventually(lambda: len(traffic.running_on(nodes[0])) == WORKERS, 15, "all are at work")
     lan.network.cut(0)
-    time.sleep(LEASE_S / 4)
+    time.sleep(LEASE_S / 2)
     lan.network.heal(0)
     eventually(lambda: live(nodes[1]) == 0, 60, "all tasks have ended")
     assert traffic.violations() == []
     assert [s for s in spans(traffic.runs) if s.attempt > 1] == []
     assert [e for node in nodes for e in node.events("node.fenced")] == []
+
+
+def test_what_ended_meanwhile_comes_too_late(lan: Lan, start_node: Start, tmp_path: Path) -> None:
+    """The body was done before anybody doubted it; its result meets the second run and is told."""
+    nodes = start_all(lan, start_node)
+    traffic = Traffic(nodes, tmp_path / "runs")
+    everywhere = HOSTS * WORKERS
+    specs = [{"type": "ok", "params": {"path": str(traffic.runs), "s": 1.0}}] * everywhere
+    ids = [one.task_id for one in nodes[0].app.submit_many(specs)]
+    traffic.kinds.update(dict.fromkeys(ids, "ok"))
+    eventually(lambda: traffic.running_on(nodes[0]), 10, "it runs some of them")
+    lan.network.cut(0)
+    caught = traffic.running_on(nodes[0])
+    assert caught
+    eventually(lambda: live(nodes[1]) == 0, 30, "others have run them")
+    lan.network.heal(0)
+    for task_id in caught:
+        eventually(lambda t=task_id: "late_result" in nodes[1].notes(t), 30, "it is told")
+        first, second = nodes[1].endings(task_id)
+        assert first[:2] == ("TIMEOUT", "node_lost")
+        assert (first[2] or "").startswith("lease")
+        assert second == ("SUCCESS", "returned", "reported", False)
+    assert traffic.violations() == []
 
 
 def test_leftover() -> None:

@@ -194,7 +194,8 @@ class ServerStore(Store):
                     connection.execute("COMMIT", prepare=False)
             except BaseException as error:
                 self._give_up(connection, error)
-                if sent and connection.closed and isinstance(error, Exception):
+                # Any other error is the server's word that a statement failed, or not an error.
+                if sent and connection.closed and isinstance(error, psycopg.OperationalError):
                     raise _lost_at_commit(self.name, error) from error
                 raise
             self._idle.append(connection)

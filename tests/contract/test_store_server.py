@@ -271,6 +271,7 @@ def test_two_that_block_each_other_are_told_to_try_again(
         tries.append(1)
         session = tx._session  # type: ignore[attr-defined]
         session._cursor.execute(update, [second])
+        session._pipeline.sync()  # it is locked by now
         if len(tries) == 1:
             other.start()
             event.wait(5)

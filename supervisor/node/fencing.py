@@ -56,6 +56,7 @@ class Fencing:
             return  # kept by the scribe until it is written
         if floor.fenced and not any(floor.attempts()):
             self._reviving = True
+            floor.vouch(float("inf"))  # nothing runs, and nothing will until the lease holds
             floor.tell_types()  # they went if somebody has written our end
             floor.scribe.ask(*floor.take_endings(), port.Revive(plan.lease_s))
             return

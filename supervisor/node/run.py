@@ -52,6 +52,8 @@ SWITCH_S = 0.0005
 #: How long the last endings may take to be written at the end.
 LAST_WRITE_S = 10.0
 WATCHDOG_EVERY_S = 1.0
+#: What a node has been built on: a change of these needs a restart.
+FIXED = ("store", "queue", "node_name", "lease", "metrics_listen")
 #: The last two are only noted: unheard they would end the node, and others send them in error.
 HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -82,7 +84,12 @@ class _Reloader:
         except ConfigError as exc:
             emit("settings.refused", error=str(exc))
             return
-        old, self.floor.settings = self.floor.settings, new
+        old = self.floor.settings
+        kept = [name for name in _changed(old, new) if name in FIXED]
+        if kept:
+            new = replace(new, **{name: getattr(old, name) for name in kept})
+            emit("settings.postponed", names=kept)
+        self.floor.settings = new
         self.floor.pool.reconfigure(new)
         emit("settings.reloaded", changed=_changed(old, new))
         if self.arbiter is not None:

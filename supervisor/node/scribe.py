@@ -15,6 +15,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 from supervisor.clock import Clock
@@ -37,6 +38,8 @@ PAUSE_S = 0.001
 LOADED_S = 0.003
 #: An idle scribe looks at the store's file this often.
 IDLE_S = 0.5
+#: Who wrote an event has rung for it by then: to ring again for what is being claimed is in vain.
+RUNG_BY_THEN = timedelta(seconds=1)
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 2.0
 
 #: A transaction that another one stood in the way of is tried so often, after a short pause.
@@ -283,10 +286,11 @@ class StoreScribe:
 
         Where the node looks at the table itself, the events have been delivered by being there.
         """
-        dues = tx.publish(request.limit)
+        moment = self._clock.now()
+        dues = tx.publish(request.limit, moment - RUNG_BY_THEN)
         if self._bell is None or not dues:
             return
-        now = self._clock.now().timestamp()
+        now = moment.timestamp()
         self._bell.ring("due", [due for due in dues if due.at <= now])
         if len(dues) > request.limit // 2:
             self.ask(request)  # there may be more

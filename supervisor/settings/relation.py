@@ -79,6 +79,25 @@ def relation_warnings(settings: Settings) -> list[Problem]:
     """Return what is allowed and probably not meant."""
     if is_file(settings.store):
         return []
+    return [*_short_lease(settings), *_short_safety(settings)]
+
+
+def _short_safety(settings: Settings) -> list[Problem]:
+    needed = settings.lease / lease.RENEWALS + lease.slack_s(settings.lease)
+    if settings.requeue_safety >= needed:
+        return []
+    return [
+        Problem(
+            "requeue_safety",
+            f"is below {needed:g} s, a ninth of the lease and its slack: if the clock of the "
+            "database jumps forward, a node learns that its lease is over only then, and a task "
+            "could run twice at once",
+            f"{settings.requeue_safety:g}",
+        )
+    ]
+
+
+def _short_lease(settings: Settings) -> list[Problem]:
     graces = settings.cancel_grace, settings.autopsy_budget
     needed = lease.needed_s(settings.lease, *graces)
     left = settings.lease - lease.plan(settings.lease, *graces).fence_after_s

@@ -8,7 +8,7 @@ the error says. Where another transaction stood in the way it is a `StoreBusy`: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
@@ -191,7 +191,9 @@ class ServerStore(Store):
                 with connection.pipeline() as pipeline:
                     yield ArraySession(connection, self.statements, pipeline)
                     sent = True
-                    connection.execute("COMMIT", prepare=False)
+                    end = connection.execute("COMMIT", prepare=False)
+                if end.statusmessage != "COMMIT":
+                    raise AssertionError(f"a failed transaction was committed: {end.statusmessage}")
             except BaseException as error:
                 self._give_up(connection, error)
                 # Any other error is the server's word that a statement failed, or not an error.
@@ -288,7 +290,7 @@ class ServerStore(Store):
                 f"the connection is to another database than {self.name}",
                 remedy="Pass a connection to the task store's own database.",
             )
-        return ArraySession(driver, self.statements)
+        return _JoinedSession(driver, self.statements, self.name)
 
     def upgrade(self) -> None:
         from supervisor.store.migrations import upgrade  # alembic costs 0.2 s: only when needed
@@ -312,6 +314,20 @@ class ServerStore(Store):
     def close(self) -> None:
         self._close_idle()
         self._engine.dispose()
+
+
+class _JoinedSession(ArraySession):
+    """A session in a transaction of the caller's, who hears of its errors in our words."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, connection: Any, statements: ArrayStatements, name: str) -> None:
+        super().__init__(connection, statements)
+        self._name = name
+
+    def _run(self, sql: str, parameters: Sequence[Any]) -> Any:
+        with plain_errors(self._name):
+            return super()._run(sql, parameters)
 
 
 def open_server(url: str, *, clock: Clock) -> ServerStore:

@@ -67,6 +67,11 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             _event(_I, "signal.received", "A signal reached the node.", "signal"),
             _event(_I, "settings.reloaded", "New settings are in force.", "changed"),
             _event(_E, "settings.refused", "New settings were wrong; the old ones hold.", "error"),
+            _event(
+                _W, "settings.postponed",
+                "These settings have changed and take effect only when the node is started anew.",
+                "names",
+            ),
             _event(_W, "loop.lagged", "The loop was late; deadlines were moved by it.", "gap_s"),
             _event(
                 _W, "clock.stepped",

@@ -175,7 +175,9 @@ class MemoryScribe:
             self._replies.append(port.Claimed(request.places, claims, scanned=False))
             return
         self.scans += 1
-        waiting = [task.claim.run_after for task in self._due.values()]
+        waiting = [
+            task.claim.run_after for task in self._due.values() if task.claim.type in request.types
+        ]
         next_due = min([*waiting, *(self._later[0][:1] if self._later else ())], default=None)
         self._replies.append(port.Claimed(request.places, claims, next_due, paused=self.paused))
 

@@ -57,7 +57,7 @@ class Story:
         with self.ledger.transaction() as tx:
             tx.cancel([self.ids["canceled"]], by="anna", reason="no", now=self.now)
             tx.end_node("node_a", self.now, "dead")
-            tx.publish(100)
+            tx.publish(100, self.now)
         self._node("node_b")
 
     def _node(self, node_id: str) -> None:

@@ -149,7 +149,7 @@ class LedgerLife(RuleBasedStateMachine):
     @rule()
     def publish(self) -> None:
         with self.scene.ledger.transaction() as tx:
-            tx.publish(1)
+            tx.publish(1, self.scene.now)
 
     @invariant()
     def the_audit_replays_to_the_row(self) -> None:

@@ -123,13 +123,13 @@ def test_orphans_are_the_running_attempts_of_other_nodes(scene: Scene) -> None:
 def test_publishing_deletes_the_events_it_publishes(scene: Scene) -> None:
     ids = [scene.submit() for _ in range(3)]
     with scene.ledger.transaction() as tx:
-        published = tx.publish(2)
-    assert published == [
-        Due(("default", 5, "greet"), task_id, START.timestamp()) for task_id in ids[:2]
-    ]
-    assert scene.rows(outbox, "task_id") == [(ids[2],)]
+        assert tx.publish(2, START - timedelta(seconds=1)) == []  # they were rung a moment ago
+        published = tx.publish(2, START)
+    newest = [Due(("default", 5, "greet"), task_id, START.timestamp()) for task_id in ids[1:]]
+    assert sorted(published, key=lambda due: due.task_id) == newest  # the oldest are in hand now
+    assert scene.rows(outbox, "task_id") == [(ids[0],)]
     with scene.ledger.transaction() as tx:
-        assert [len(tx.publish(2)), len(tx.publish(2))] == [1, 0]
+        assert [len(tx.publish(2, START)), len(tx.publish(2, START))] == [1, 0]
     assert len(scene.claim(5)) == 3  # the row is the truth
 
 

@@ -101,7 +101,7 @@ def _everything(scene: Scene) -> None:
     scene.rerun(second.task_id)
     scene.claim()
     with scene.ledger.transaction() as tx:
-        tx.publish(10)
+        tx.publish(10, START)
     reader = scene.reader
     reader.task(first.task_id)
     for wanted in (

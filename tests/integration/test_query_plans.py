@@ -229,7 +229,7 @@ class Desk:
         does("note", lambda tx: tx.note(None, None, reason="r", text="t", now=self.now))
         does("mind_clock", lambda tx: tx.mind_clock(self.now))
         does("clock_set", lambda tx: tx.clock_set(-2.0, self.now))
-        does("publish", lambda tx: tx.publish(64))
+        does("publish", lambda tx: tx.publish(64, self.now))
         if self.store.is_shared:
             does("renew", lambda tx: tx.renew(node_id, 60.0, 0.0))
             does("revive", lambda tx: tx.revive(node_id, 60.0, 0.0))

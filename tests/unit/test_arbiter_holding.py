@@ -9,6 +9,7 @@ from test_arbiter import House
 
 from supervisor.model.spec import TaskSpec
 from supervisor.model.states import State
+from supervisor.queue import Heard
 
 
 def told(caplog: pytest.LogCaptureFixture, name: str) -> list[dict[str, object]]:
@@ -26,6 +27,7 @@ def test_the_others_get_their_turn(caplog: pytest.LogCaptureFixture) -> None:
         house.live(4)
         assert told(caplog, "type.held") == [{"type": "crashes", "crashes": 6, "wait_s": 2.0}]
         quick = house.scribe.submit([TaskSpec(type="quick")] * 10)
+        house.arbiter.ring(Heard(frozenset({"due"})))
         house.live(0.9)
     assert [house.scribe.tasks[task].state for task in quick] == [State.SUCCESS] * 10
     assert house.arbiter.health.not_ready == ()

@@ -15,10 +15,10 @@ from sqlalchemy.engine import make_url
 
 from supervisor.errors import ConfigError, IllegalTransition, Refused, StoreUnavailable
 from supervisor.model.spec import bad_text
-from supervisor.store.sqlite import plain_errors, store_path
 from supervisor.store.ledger.intervene import Act
 from supervisor.store.schema import Moment, from_micros, metadata, tasks, to_micros
 from supervisor.store.session import Ordered, Statements, id_names, ids, ordered, storable
+from supervisor.store.sqlite import plain_errors, store_path
 
 
 def _dialect(url: str, **options: Any) -> sa.Dialect:

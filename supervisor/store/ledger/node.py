@@ -123,12 +123,13 @@ def _encoded(session: Session, record: WorkerRecord | AutopsyRecord) -> tuple[An
     )
 
 
-def publish(session: Session, limit: int) -> list[Due]:
-    """Take up to `limit` events off the outbox; return those whose task waits still.
+def publish(session: Session, limit: int, before: datetime) -> list[Due]:
+    """Take up to `limit` events of before that off the outbox; return whose task waits still.
 
-    Whoever rings does so before the commit: rung twice is harmless, never rung costs a poll.
+    Whoever rings does so before the commit: rung twice is harmless, never rung costs a poll. The
+    newest come first: the oldest are those that nodes have in hand now.
     """
-    events = session.rows(_select_events, limit)
+    events = session.rows(_select_events, session.encode(before), limit)
     session.write_many(_delete_event, [event[:2] for event in events])
     waiting = session.rows_of(_select_waiting, (event[0] for event in events))
     return [
@@ -311,10 +312,12 @@ def _insert_autopsy() -> Ordered:
 def _select_events() -> Ordered:
     return ordered(
         select(outbox.c.task_id, outbox.c.event_id)
-        .order_by(outbox.c.task_id, outbox.c.event_id)
+        .where(outbox.c.created_at <= bindparam("before"))
+        .order_by(outbox.c.task_id.desc(), outbox.c.event_id.desc())
         .limit(bindparam("limit"))
         .offset(literal_column("0"))
         .with_for_update(skip_locked=True),  # another node is about to ring for those
+        "before",
         "limit",
     )
 

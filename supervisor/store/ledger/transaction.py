@@ -242,9 +242,12 @@ class Transaction(Look):
         """Do the same if the clock was set back while no node ran."""
         return clock.mind_clock(self._session, now)
 
-    def publish(self, limit: int) -> list[Due]:
-        """Take up to `limit` events off the outbox; return those whose task waits still."""
-        return node.publish(self._session, limit)
+    def publish(self, limit: int, before: datetime) -> list[Due]:
+        """Take up to `limit` events of before that off the outbox; return whose task waits still.
+
+        The newest come first.
+        """
+        return node.publish(self._session, limit, before)
 
     def forget(self, copies: Sequence[Retired]) -> list[str]:
         """Delete ended tasks that a cold file holds; return the ids of those unchanged since."""

@@ -10,21 +10,20 @@ import argparse
 import random
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from bench import place
+from bench import beside, place
 from bench.bulk import LAST_MS, TRAIL, TYPES, Rows, count, ended_id, fill
 from bench.figure import OUT as LATEST
 from bench.figure import Figure, at_most, keep, quantile, table
 from supervisor.model.record import Owner
 from supervisor.model.states import State
-from supervisor.store import Ledger, Reader, Store, TaskFilter, Transaction, open_store
+from supervisor.store import Ledger, Reader, Store, TaskFilter, open_store
 from supervisor.store.archive import Archive, Wanted
 from supervisor.store.archive_search import ArchiveReader
 from supervisor.store.schema import EPOCH
@@ -96,15 +95,15 @@ def _claims(kind: str, large: _Claims, small: _Claims, claims: int) -> Iterator[
         for one in (large, small):
             one.do(1)
     for name, share in (("p50", 0.5), ("p95", 0.95)):
-        beside = quantile(small.took_ms, share)
+        empty = quantile(small.took_ms, share)
         yield Figure(
             name=f"{kind}: a claim of {BATCH}, {name}",
             value=quantile(large.took_ms, share),
             unit="ms",
-            floor=beside * (AS_FAST if name == "p50" else 2),
+            floor=empty * (AS_FAST if name == "p50" else 2),
             at_most=True,
             peer=AN_EMPTY_STORE,
-            peer_value=beside,
+            peer_value=empty,
         )
 
 
@@ -134,9 +133,9 @@ def _archive(here: place.Place, store: Store, rows: Rows) -> Iterator[Figure]:
     folder, tasks = here.folder / "archive", rows.ended // 50
     long_ago = NOW - timedelta(days=999)
     wanted = Wanted(now=NOW, ended_before=NOW, audit_before=long_ago, tasks_max=tasks)
-    with _beside(store) as alone_ms:
+    with beside.writing(here.store) as alone_ms:
         time.sleep(ALONE_S)
-    with _beside(store) as waits_ms:
+    with beside.writing(here.store) as waits_ms:
         began = time.perf_counter()
         done = Archive(Ledger(store), folder, by="bench").move(wanted)
         took = time.perf_counter() - began
@@ -144,42 +143,18 @@ def _archive(here: place.Place, store: Store, rows: Rows) -> Iterator[Figure]:
         raise RuntimeError(f"{done.deleted_tasks} of {tasks} tasks were archived")
     kind, oldest = here.kind, ended_id(rows, 0)
     yield Figure(name=f"{kind}: tasks archived", value=tasks / took, unit="/s", floor=500)
-    beside = quantile(alone_ms, 0.99)
+    alone = quantile(alone_ms, 0.99)
     yield Figure(
         name=f"{kind}: a write beside the archive, p99",
         value=quantile(waits_ms, 0.99),
         unit="ms",
-        floor=max(50.0, 2 * beside),
+        floor=max(50.0, 2 * alone),
         at_most=True,
         peer="without it",
-        peer_value=beside,
+        peer_value=alone,
     )
     found = [_ms(lambda: _cold(folder, oldest)) for _ in range(5)]
     yield at_most(f"{kind}: a task found in cold files", statistics.median(found), "ms", 100)
-
-
-@contextmanager
-def _beside(store: Store) -> Iterator[list[float]]:
-    """Write next to nothing, again and again, and note how long each took with its wait."""
-    took_ms: list[float] = []
-    over = threading.Event()
-
-    def write() -> None:
-        ledger = Ledger(store)
-        while not over.wait(0.002):
-            took_ms.append(_ms(lambda: ledger.run(_note)))
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield took_ms
-    finally:
-        over.set()
-        thread.join()
-
-
-def _note(tx: Transaction) -> None:
-    tx.note(None, None, reason="bench", text="beside", now=NOW)
 
 
 def _cold(folder: Path, task_id: str) -> None:

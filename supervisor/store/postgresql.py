@@ -1,7 +1,7 @@
 """A store in a PostgreSQL database: any number of nodes and clients on any number of hosts.
 
 Secret kept here: connections (direct or through a pooler in transaction mode: no state of a session
-is relied on then), time-outs, whose time counts (the database's), and the plain words for errors.
+is relied on then), time-outs, whose time counts (the database's).
 Invariant: a transaction that failed was not written, unless the link was lost at its commit, which
 the error says. Where another transaction stood in the way it is a `StoreBusy`: try again.
 """
@@ -19,10 +19,11 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy.engine import URL, make_url
 
 from supervisor.clock import Clock
-from supervisor.errors import ConfigError, Refused, StoreBusy, StoreUnavailable, SupervisorError
+from supervisor.errors import ConfigError, Refused
 from supervisor.settings import without_password
 from supervisor.store.arrays import ArraySession, ArrayStatements
 from supervisor.store.engine import WRITE_DEADLINE_S, Store
+from supervisor.store.postgresql_error import lost_at_commit, plain_errors
 from supervisor.store.schema import store_facts
 from supervisor.store.session import Session
 
@@ -198,7 +199,7 @@ class ServerStore(Store):
                 self._give_up(connection, error)
                 # Any other error is the server's word that a statement failed, or not an error.
                 if sent and connection.closed and isinstance(error, psycopg.OperationalError):
-                    raise _lost_at_commit(self.name, error) from error
+                    raise lost_at_commit(self.name, error) from error
                 raise
             self._idle.append(connection)
 
@@ -363,92 +364,3 @@ def _identity(connection: sa.Connection) -> str | None:
     query = sa.select(store_facts.c.value).where(store_facts.c.name == "identity")
     found = connection.execute(query).scalar()
     return None if found is None else str(found)
-
-
-def _lost_at_commit(name: str, error: BaseException) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"the store {name} was lost while it committed: what was sent may have been written",
-        remedy="Look before you repeat it; a task_id or a dedup_key makes a repeat safe.",
-        code=getattr(error, "sqlstate", None) or "",
-        unknown=True,
-    )
-
-
-DENIED = "42501"
-_BUSY = {
-    "40001": "had to begin anew",
-    "40P01": "had to give way to another transaction",
-    "23505": "got the same key from another transaction",
-}
-_PLAIN = {
-    "57P01": ("is being restarted", "Nothing: it is tried again."),
-    "57P02": ("has crashed and restarts", "Nothing: it is tried again."),
-    "57P03": ("is starting or stopping", "Nothing: it is tried again."),
-    # It has waited its time: again at once it would only keep its turn from others, a lease's too.
-    "55P03": ("is locked by another transaction", "End that one: pg_blocking_pids() names it."),
-    "57014": ("took longer than the statement time-out", "See what it does: pg_stat_activity."),
-    "25P03": ("ended a transaction that stood still", "Nothing: it is tried again."),
-    "25006": ("is read-only", "Name the primary: after a failover the address may be a replica's."),
-    "53300": ("has no connection left", "Raise max_connections, or put a pooler before it."),
-    "53100": ("cannot grow: the disk is full", "Free space on its file system."),
-    "53200": ("is out of memory", "See its log."),
-    DENIED: (
-        "denies its user what is needed",
-        "Let the user own the database (`ALTER DATABASE … OWNER TO …`) and the tables in it.",
-    ),
-    "42P01": ("has other tables than this version writes", "Run `supervisor db upgrade`."),
-    "42703": ("has other tables than this version writes", "Run `supervisor db upgrade`."),
-}
-_REFUSED = (
-    (
-        "does not exist",
-        "Create it: `createdb --owner USER NAME`; and check user and database in the URL.",
-    ),
-    ("authentication failed", "Check user and password."),
-    ("too many clients", "Raise max_connections, or put a pooler before it."),
-    ("connection slots are reserved", "Raise max_connections, or put a pooler before it."),
-    ("support SSL", "Turn its TLS on, or leave sslmode out of the URL."),
-    ("no password supplied", "Give the password in PGPASSWORD or ~/.pgpass."),
-    ("pg_hba.conf", "Let the server's pg_hba.conf admit this host, user and database."),
-)
-
-
-@contextmanager
-def plain_errors(name: str) -> Iterator[None]:
-    """Turn the driver's errors into StoreUnavailable that says what a person can do.
-
-    What is none of them is a bug of ours and is left as it is.
-    """
-    try:
-        yield
-    except SupervisorError:
-        raise
-    except (psycopg.Error, sa.exc.DBAPIError) as error:
-        cause: Any = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        code = getattr(cause, "sqlstate", None) or ""
-        words = " ".join(str(cause).split())
-        if code in _BUSY:
-            raise StoreBusy(
-                f"the store {name} {_BUSY[code]}: {words}",
-                remedy="Try again; pg_stat_activity and pg_locks name who is in the way.",
-                code=code,
-            ) from error
-        if code not in _PLAIN and not _is_link(cause, code):
-            raise
-        what, remedy = _PLAIN.get(code) or (f"does not answer: {words}", _remedy(words))
-        if code == DENIED and cause.diag.message_primary:
-            what += f": {cause.diag.message_primary}"
-        raise StoreUnavailable(
-            f"the store {name} {what}", remedy=remedy, path=name, code=code
-        ) from error
-
-
-def _is_link(cause: Any, code: str) -> bool:
-    return isinstance(cause, psycopg.OperationalError) and (
-        not code or code[:2] in ("08", "28", "3D")
-    )
-
-
-def _remedy(words: str) -> str:
-    found = (remedy for mark, remedy in _REFUSED if mark in words)
-    return next(found, "Check that the server runs and can be reached from this host.")

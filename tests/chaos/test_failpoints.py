@@ -28,7 +28,7 @@ from typing import Any
 import pytest
 from harness import LONGER_LEASE, NodeUnderTest, eventually
 from invariants import Account
-from stores import FILE, SERVER_AND_REDIS, File, Place
+from stores import FILE, SERVER_AND_REDIS, Database, File, Place
 from storm import APP, SETTINGS, allowed_ends, live, nobody_else, retries_of
 
 from autopsy.bundle import read_bundle
@@ -38,6 +38,8 @@ from supervisor.store import open_store
 from tests.programs.failpoints import FIRED, POINTS, Moment, Victim, armed
 
 AT_ONCE = 3
+#: Three scenes at once, each with a node or two, on a machine that may do other things as well.
+PATIENCE_S = 40.0
 KINDS = ("ok", "flaky", "crash", "waits", "resumes", "begets", "asks")
 #: Only where they matter: evidence is dear.
 FORCED = ("hangs", "stubborn", "overrun", "fail", "aok")
@@ -169,14 +171,14 @@ class Scene:
         node, victim = self.node, self.point.victim
         if victim is Victim.SUCCESSOR:
             node.start(wait=False)
-            eventually(self.is_at_work, 15, "it is at work")
+            eventually(self.is_at_work, PATIENCE_S, "it is at work")
             node.kill()
         node.prefix = armed(self.name)
         node.start(wait=False)
         if victim is Victim.STOPPING:
-            eventually(self.is_at_work, 15, "it is at work")
+            eventually(self.is_at_work, PATIENCE_S, "it is at work")
             node.signal(signal.SIGTERM)
-        eventually(self.is_dead, 20, f"killed at {self.name}")
+        eventually(self.is_dead, PATIENCE_S, f"killed at {self.name}")
         self._require_fired(node.wait_exit(1))
         eventually(lambda: not workers_of(node), 1, "no worker outlives the node by a second")
 
@@ -185,7 +187,8 @@ class Scene:
         self.node.app_name = "tests.programs.tasks_mortal:app"
         self.node.env["FAILPOINT"] = self.name
         self.node.start(wait=False)
-        eventually(lambda: self.is_over() and (self.node.root / FIRED).exists(), 20, self.name)
+        fired = self.node.root / FIRED
+        eventually(lambda: self.is_over() and fired.exists(), PATIENCE_S, self.name)
 
     def _submitter_dies(self) -> None:
         """A program that submits three tasks dies at the point; it is run again and lives."""
@@ -244,8 +247,8 @@ class Scene:
         if not self.node.running:
             self.node.prefix = ()
             self.node.start(wait=False)
-        eventually(self.is_over, 30, "all tasks have ended")
-        eventually(lambda: len(self.node.worker_pids()) == 4, 10, "all workers are there")
+        eventually(self.is_over, PATIENCE_S, "all tasks have ended")
+        eventually(lambda: len(self.node.worker_pids()) == 4, PATIENCE_S, "all workers are there")
         nobody_else(self.node, 15)
         assert self.node.stop() == 0, self.node.log_text()
 
@@ -327,8 +330,7 @@ def judged(
 ) -> Iterator[Judged]:
     """Play the scenes of all the points that were selected, a few at a time."""
     folder = tmp_path_factory.mktemp("store")
-    empty = folder / "empty.db"
-    open_store(f"sqlite:///{empty}", create=True).close()
+    places = _Places(nursery, folder)
     selected = [
         (item.callspec.params["store"], item.callspec.params["name"])
         for item in request.session.items
@@ -337,22 +339,40 @@ def judged(
     with ThreadPoolExecutor(AT_ONCE) as stage:
         scenes: dict[tuple[str, str], Future[list[str]]] = {}
         for number, (store, name) in enumerate(selected):
-            place = _place(nursery, store, empty, folder / str(number))
+            place = places.make(store, folder / str(number))
             scenes[store, name] = stage.submit(_play, nursery, place, name)
         yield lambda store, name: scenes[store, name].result()
         for scene in scenes.values():
             scene.cancel()
+    places.close()
 
 
-def _place(nursery: Any, store: str, empty: Path, folder: Path) -> Place:
-    """Make a store with tables, on the main thread: servers end with the thread they come from."""
-    folder.mkdir()
-    place: Place = nursery.place(store, folder)
-    if isinstance(place, File):
-        shutil.copy(empty, place.path)
-    else:
-        open_store(place.url, create=True).close()
-    return place
+class _Places:
+    """Makes stores with tables, on the main thread: servers end with the thread they come from."""
+
+    def __init__(self, nursery: Any, folder: Path) -> None:
+        self._nursery = nursery
+        self._file = folder / "empty.db"
+        open_store(f"sqlite:///{self._file}", create=True).close()
+        self._database: Database | None = None
+
+    def make(self, store: str, folder: Path) -> Place:
+        folder.mkdir()
+        if store != FILE:
+            return self._empty_database(store, folder).copy()
+        place: File = self._nursery.place(store, folder)
+        shutil.copy(self._file, place.path)
+        return place
+
+    def _empty_database(self, store: str, folder: Path) -> Database:
+        if self._database is None:
+            self._database = self._nursery.place(store, folder)
+            open_store(self._database.url, create=True).close()
+        return self._database
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.remove()
 
 
 def _play(nursery: Any, place: Place, name: str) -> list[str]:

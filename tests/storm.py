@@ -24,7 +24,6 @@ from invariants import Account, Ends, executions
 
 from supervisor.errors import StoreUnavailable
 from supervisor.model.states import CRASH_REASONS
-from supervisor.store import TaskView
 from supervisor.worker import tree
 
 APP = "tests.programs.tasks_storm:app"
@@ -162,7 +161,8 @@ class Storm:
     specs: list[dict[str, Any]] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
     canceled: set[str] = field(default_factory=set)
-    views: dict[str, TaskView] = field(default_factory=dict)
+    #: How each ended; without the tasks that tasks have submitted.
+    ends: dict[str, str] = field(default_factory=dict)
     rng: random.Random = field(init=False)
     kills: int = 0
     other_kills: int = 0
@@ -208,7 +208,11 @@ class Storm:
     def end(self, patience_s: float) -> None:
         """Wait until all tasks have ended. Raises: AssertionError."""
         eventually(lambda: live(self.node) == 0, patience_s, "all tasks have ended")
-        self.views = {view.task_id: view for view in self.node.app.wait(self.ids, 10)}
+        ids = set(self.ids)
+        rows = self.node.query("SELECT task_id, state, reason FROM tasks")
+        self.ends = {
+            task_id: f"{state} {reason}" for task_id, state, reason in rows if task_id in ids
+        }
 
     @property
     def node(self) -> NodeUnderTest:
@@ -246,7 +250,7 @@ class Storm:
         times = [len(numbers) for numbers in executions(self.runs).values()]
         return {
             "tasks": len(self.ids),
-            "ends": dict(Counter(f"{v.state} {v.reason}" for v in self.views.values())),
+            "ends": dict(Counter(self.ends.values())),
             "worker_kills": self.kills,
             "zygote_and_tool_kills": self.other_kills,
             "node_kills": self.node_kills,
@@ -265,7 +269,7 @@ class Storm:
 
     def violations(self) -> list[str]:
         """Say everything that should not be so; empty when the storm was weathered."""
-        missing = [f"lost: {task_id} cannot be read" for task_id in set(self.ids) - set(self.views)]
+        missing = [f"lost: {task_id} cannot be read" for task_id in set(self.ids) - set(self.ends)]
         return [*missing, *self.account().violations(), *self._complaints()]
 
     def _complaints(self) -> Iterator[str]:

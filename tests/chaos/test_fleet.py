@@ -23,5 +23,5 @@ def test_fleet(start_node: Start, tmp_path: Path) -> None:
     for node in nodes:
         settle(node, int(str(FLEET_SETTINGS["workers"])))
     assert storm.violations() == []
-    assert len(storm.views) == TASKS
+    assert len(storm.ends) == TASKS
     assert storm.node_kills == NODE_KILLS

@@ -62,7 +62,7 @@ def weather(nodes: list[NodeUnderTest], runs: Path, trouble: Callable[[], None])
     for node in nodes:
         settle(node, WORKERS)
     assert storm.violations() == []
-    assert len(storm.views) == len(storm.ids)
+    assert len(storm.ends) == len(storm.ids)
     for node in nodes:
         assert node.events("node.fenced") == []
         assert node.get("/readyz")[0] == 200

@@ -18,6 +18,6 @@ def test_storm(start_node: Start, tmp_path: Path) -> None:
     storm.blow(TASKS, node_kills=NODE_KILLS, least_kills=LEAST_KILLS, patience_s=60)
     settle(node, 4)
     assert storm.violations() == []
-    assert len(storm.views) == TASKS
+    assert len(storm.ends) == TASKS
     assert storm.kills >= LEAST_KILLS
     assert storm.node_kills == NODE_KILLS

@@ -15,6 +15,7 @@ from sqlalchemy.engine import make_url
 
 from supervisor.errors import ConfigError, IllegalTransition, Refused, StoreUnavailable
 from supervisor.model.spec import bad_text
+from supervisor.store import open_store
 from supervisor.store.ledger.intervene import Act
 from supervisor.store.schema import Moment, from_micros, metadata, tasks, to_micros
 from supervisor.store.session import Ordered, Statements, id_names, ids, ordered, storable
@@ -80,14 +81,14 @@ def test_a_store_is_an_absolute_path() -> None:
         "sqlite://",
         "sqlite:///:memory:",
         "sqlite:///tasks.db",
-        "postgresql+psycopg://db/tasks",
+        "mysql://db/tasks",
         "tasks.db",
         "",
     ],
 )
 def test_any_other_store_is_a_config_error_with_a_remedy(url: str) -> None:
     with pytest.raises(ConfigError) as error:
-        store_path(url)
+        open_store(url, create=False)
     assert "sqlite:////absolute/path.db" in error.value.remedy
 
 
@@ -119,7 +120,7 @@ def test_parameters_that_do_not_match_the_statement_are_a_bug() -> None:
 def test_an_index_hint_is_words_for_sqlite_only() -> None:
     assert Statements(SQLITE).sql(_hinted).endswith("FROM tasks INDEXED BY tasks_due")
     other = Statements(POSTGRESQL).sql(_hinted)
-    assert other.endswith("/* INDEXED BY tasks_due */")
+    assert other.rstrip().endswith("FROM tasks")
 
 
 def _driver_error(code: int) -> sqlite3.OperationalError:

@@ -30,6 +30,8 @@ from supervisor.store.schema import EPOCH
 
 #: Tasks given out by one claim; claims that are timed, by turns, and some before that are not.
 BATCH, CLAIMS, WARM_UP = 8, 300, 20
+#: Of the tasks that wait, one in so many is due, on both stores.
+DUE_EVERY = 3
 #: Claims may be so much slower beside many rows.
 AS_FAST = 1.2
 ASKED = 200
@@ -68,16 +70,18 @@ def measure(here: place.Place, scale: float) -> Iterator[Figure]:
         pending=int(100_000 * scale),
         workers=int(10_000 * scale),
         autopsies=int(10_000 * scale),
-        due_every=3,
+        due_every=DUE_EVERY,
     )
-    claims = int(CLAIMS * (min(1, scale)))
+    claims = min(CLAIMS, int(1000 * scale))
     empty = here.below("empty")
     began = time.perf_counter()
     fill(here.store, rows)
+    waiting = BATCH * (claims + WARM_UP) * DUE_EVERY
+    fill(empty.store, Rows(pending=waiting, due_every=DUE_EVERY))
     if here.kind is not place.Kind.SQLITE:  # there nobody counts in earnest either
         count(here.store)
+        count(empty.store)
     print(f"  filled in {time.perf_counter() - began:.0f} s", file=sys.stderr)
-    fill(empty.store, Rows(pending=BATCH * (claims + WARM_UP), due_every=1))
     with (
         closing(open_store(here.store, create=False)) as large,
         closing(open_store(empty.store, create=False)) as small,

@@ -156,11 +156,12 @@ class NodeUnderTest:
         self.place = place or stores.File(root / "tasks.db")
         self.log = root / "node.log"
         self.process: subprocess.Popen[bytes] | None = None
+        is_beside = self.is_alone and self.store_path.parent == root
         named = {f"SUPERVISOR_{name.upper()}": str(value) for name, value in settings.items()}
         self.env = {
             **{k: v for k, v in os.environ.items() if not k.startswith("SUPERVISOR_")},
             **SHORT,
-            **({} if self.is_alone else {"SUPERVISOR_AUTOPSY_DIR": str(root / "autopsies")}),
+            **({} if is_beside else {"SUPERVISOR_AUTOPSY_DIR": str(root / "autopsies")}),
             **named,
             "SUPERVISOR_STORE": self.url,
             "SUPERVISOR_QUEUE": self.place.queue,

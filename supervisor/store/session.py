@@ -47,6 +47,8 @@ class Ordered:
 
 Build = Callable[[], Ordered]
 BuildSized = Callable[[int], Ordered]
+#: A statement and the rows it is for.
+Write = tuple[Build, Sequence[tuple[Any, ...]]]
 
 
 def ordered(statement: Executable, *names: str) -> Ordered:
@@ -166,6 +168,11 @@ class Session:
             self._cursor.execute(sql, rows[0])
         elif rows:
             self._cursor.executemany(sql, rows)
+
+    def write_together(self, *writes: Write) -> None:
+        """Insert rows into several tables, in one statement where the backend can."""
+        for build, rows in writes:
+            self.write_many(build, rows)
 
     def _insert_many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
         start = 0

@@ -47,7 +47,6 @@ def submit(
     if not known.new:
         return answers
     queues_of = _queues_of(session, known.new)
-    _register_queues(session, set(queues_of.values()), now)
     session.write_many(release_expired, [(task_id,) for task_id in known.expired])
     _insert(session, known.new, queues_of, now)
     return [
@@ -209,15 +208,14 @@ def _insert(
         operator = spec.submitted_by or UNKNOWN_OPERATOR
         audit_rows.append((task_id, 0, at, None, "PENDING", operator, "submitted", None))
         outbox_rows.append((task_id, 0, EVENT_DUE, run_after, at))
-    session.write_many(_insert_task, task_rows)
-    session.write_many(insert_audit, audit_rows)
-    session.write_many(insert_event, outbox_rows)
-
-
-def _register_queues(session: Session, names: set[str], now: datetime) -> None:
-    """Write those that are new. Nobody looks first: on a server an answer is a round trip more."""
-    at = session.encode(now)
-    session.write_many(_insert_queue, [(name, WHOLE_QUEUE, False, at) for name in sorted(names)])
+    # Nobody looks first whether a queue is known: on a server an answer is a round trip more.
+    queue_rows = [(name, WHOLE_QUEUE, False, at) for name in sorted(set(queues_of.values()))]
+    session.write_together(
+        (_insert_queue, queue_rows),
+        (_insert_task, task_rows),
+        (insert_audit, audit_rows),
+        (insert_event, outbox_rows),
+    )
 
 
 def _select_same(size: int) -> Ordered:

@@ -71,6 +71,13 @@ def write_note(
     session.write(insert_audit, task_id, attempt, at, None, None, storable(operator), reason, note)
 
 
+def write_node_note(session: Session, now: datetime, reason: NoteReason, text: str) -> None:
+    """Write one note of the supervisor's own that is about no task."""
+    write_note(
+        session, now, task_id=None, attempt=None, operator=SUPERVISOR, reason=reason, text=text
+    )
+
+
 def storable_note(text: str | None) -> str | None:
     """Return a note as the trail keeps it; the whole error stands in the attempt's row."""
     return None if text is None else storable(cut(text, NOTE_MAX))

@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import select
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from typing import Self
 
 from supervisor.clock import Clock
 from supervisor.queue.bell import Heard
@@ -142,3 +144,28 @@ class Inbox:
     def close(self) -> None:
         """Give the descriptor back; threads that end later do no harm."""
         self._wake.close()
+
+
+class InboxListener(ABC):
+    """What every listener that has an inbox shares: its `with`, its descriptor, its trouble."""
+
+    inbox: Inbox
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop listening."""
+
+    @property
+    def away(self) -> str:
+        """Say why nothing can be heard now; empty when all is well."""
+        return self.inbox.away
+
+    def fileno(self) -> int:
+        """Return the descriptor that is readable when something was heard or `away` changed."""
+        return self.inbox.fileno()

@@ -18,7 +18,7 @@ from supervisor.clock import Clock, SystemClock
 from supervisor.errors import QueueUnavailable
 from supervisor.model.record import Due
 from supervisor.queue.bell import Heard, Kind
-from supervisor.queue.inbox import SILENT, Inbox, Nudge
+from supervisor.queue.inbox import SILENT, Inbox, InboxListener, Nudge
 from supervisor.queue.ringer import Ringer
 from supervisor.settings.address import without_password
 
@@ -171,7 +171,7 @@ def notify_bell(store_url: str, identity: str) -> Ringer:
     return Ringer(lambda: NotifyLine(store_url, identity))
 
 
-class NotifyListener:
+class NotifyListener(InboxListener):
     """A thread that listens, and sees whether its own ring comes back."""
 
     carries_ids = False
@@ -180,30 +180,15 @@ class NotifyListener:
         self._url, self._channel = store_url, channel_of(identity)
         self._own = f"{self._channel}_{secrets.token_hex(8)}"
         self._clock = clock or SystemClock()
-        self._inbox = Inbox(self._clock, ("line",))
+        self.inbox = Inbox(self._clock, ("line",))
         self._closing = threading.Event()
         self._nudge = Nudge()
         self._thread = threading.Thread(target=self._keep, name="bell", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def away(self) -> str:
-        """Say why nothing can be heard now; empty when all is well."""
-        return self._inbox.away
-
-    def fileno(self) -> int:
-        """Return the descriptor that is readable when something was heard or `away` changed."""
-        return self._inbox.fileno()
-
     def heard(self) -> Heard:
         """Take all that has come in; never waits."""
-        return self._inbox.take()
+        return self.inbox.take()
 
     def want(self, places: int) -> None:
         """Nothing to do: no ids come in."""
@@ -219,7 +204,7 @@ class NotifyListener:
         self._closing.set()
         self._nudge.give()
         self._thread.join(STOP_S)
-        self._inbox.close()
+        self.inbox.close()
         if not self._thread.is_alive():
             self._nudge.close()
 
@@ -237,7 +222,7 @@ class NotifyListener:
                 pause_s = min(RETRY_MOST_S, RETRY_FIRST_S * 2**failures)
                 why = " ".join(str(exc).split()) or repr(exc)
             if not self._closing.is_set():
-                self._inbox.lost("line", f"{without_password(self._url)}: {without_password(why)}")
+                self.inbox.lost("line", f"{without_password(self._url)}: {without_password(why)}")
                 self._closing.wait(pause_s)
 
     def _session(self) -> str:
@@ -250,12 +235,12 @@ class NotifyListener:
             beat_at = self._clock.mono()
             while not self._closing.is_set():
                 if (now := self._clock.mono()) >= beat_at:
-                    self._inbox.expect_proof(BEAT_BACK_S)
+                    self.inbox.expect_proof(BEAT_BACK_S)
                     session.notify(self._own, "beat")
                     beat_at = now + BEAT_S
                 for channel, kind in session.notifications():
                     self._hear(channel, kind)
-                if self._inbox.overdue:
+                if self.inbox.overdue:
                     raise QueueUnavailable(SILENT)
                 wait_s = min(LOOK_S, beat_at - self._clock.mono())
                 self._nudge.wait(session.fileno(), wait_s)
@@ -263,6 +248,6 @@ class NotifyListener:
 
     def _hear(self, channel: str, kind: str) -> None:
         if channel == self._own:
-            self._inbox.proved()
+            self.inbox.proved()
         else:
-            self._inbox.put(kind)
+            self.inbox.put(kind)

@@ -12,14 +12,13 @@ import secrets
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self
 
 from supervisor.clock import Clock, SystemClock
 from supervisor.errors import QueueUnavailable
 from supervisor.model.record import Due, Level
 from supervisor.queue.bell import Heard, Kind
 from supervisor.queue.choice import Choice
-from supervisor.queue.inbox import SILENT, Inbox, Nudge
+from supervisor.queue.inbox import SILENT, Inbox, InboxListener, Nudge
 from supervisor.queue.redis_link import ANSWER_S, Command, Link
 from supervisor.queue.ringer import Ringer
 from supervisor.telemetry.events import emit
@@ -140,7 +139,7 @@ def redis_bell(url: str, identity: str) -> Ringer:
     return Ringer(lambda: RedisLine(url, keys))
 
 
-class RedisListener:
+class RedisListener(InboxListener):
     """Two threads: one pops due ids, one follows the channel and sees whether the line is good."""
 
     carries_ids = True
@@ -151,7 +150,7 @@ class RedisListener:
         self._own = self._keys.own(secrets.token_hex(8))
         self._stop = f"{self._own}:stop"
         self._choice = Choice()
-        self._inbox = Inbox(self._clock, ("pop", "line"))
+        self.inbox = Inbox(self._clock, ("pop", "line"))
         self._closing = threading.Event()
         self._nudge = Nudge()
         self._links: dict[str, Link] = {}
@@ -170,24 +169,9 @@ class RedisListener:
         thread.start()
         return thread
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def away(self) -> str:
-        """Say why nothing can be heard now; empty when all is well."""
-        return self._inbox.away
-
-    def fileno(self) -> int:
-        """Return the descriptor that is readable when something was heard or `away` changed."""
-        return self._inbox.fileno()
-
     def heard(self) -> Heard:
         """Take all that has come in; never waits."""
-        return self._inbox.take(lambda: tuple(due.task_id for due in self._choice.hand_over()))
+        return self.inbox.take(lambda: tuple(due.task_id for due in self._choice.hand_over()))
 
     def want(self, places: int) -> None:
         """Let at most so many more ids come in; those that wait to be taken by `heard` count."""
@@ -214,7 +198,7 @@ class RedisListener:
             link = self._links.get(part)
             if thread.is_alive() and link is not None:
                 link.close()
-        self._inbox.close()
+        self.inbox.close()
         if not any(thread.is_alive() for thread in self._threads.values()):
             self._nudge.close()
 
@@ -231,9 +215,9 @@ class RedisListener:
                     session(link)
             except QueueUnavailable as exc:
                 if not self._closing.is_set():
-                    self._inbox.lost(part, exc.message)
+                    self.inbox.lost(part, exc.message)
             except Exception as exc:
-                self._inbox.lost(part, repr(exc))
+                self.inbox.lost(part, repr(exc))
                 emit("loop.failed", step=f"bell {part}", error=repr(exc), exc_info=True)
             failures = 0 if self._clock.mono() - began > GOOD_S else min(failures + 1, 10)
             self._closing.wait(min(RETRY_MOST_S, RETRY_FIRST_S * 2**failures))
@@ -242,7 +226,7 @@ class RedisListener:
         """Pop due ids while places are free."""
         # Asks for nothing: says at once whether the server can and lets us.
         link.ask(("BZMPOP", 0.001, 1, self._stop, "MIN", "COUNT", 1))
-        self._inbox.found("pop")
+        self.inbox.found("pop")
         while not self._closing.is_set():
             levels, count = self._choice.next(BLOCK_S)
             if levels and count:
@@ -262,7 +246,7 @@ class RedisListener:
         popped = [Due(level, task_id, float(at)) for task_id, at in answer[1]]
         unwanted = self._choice.take(level, popped)
         if len(unwanted) < len(popped):
-            self._inbox.put()
+            self.inbox.put()
         if unwanted:
             link.ask(*self._keys.adding(unwanted))
 
@@ -285,7 +269,7 @@ class RedisListener:
                     self._hear(channel, said)
                 if self._nudge.feel():
                     self._stop_the_pop(asking)
-                if self._inbox.overdue:
+                if self.inbox.overdue:
                     raise QueueUnavailable(SILENT)
 
     def _learn(self, asking: Link) -> None:
@@ -303,24 +287,24 @@ class RedisListener:
 
     def _beat(self, asking: Link) -> None:
         """Send our own ring, and write: a full or read-only server passes rings on all the same."""
-        self._inbox.expect_proof(BEAT_BACK_S)
+        self.inbox.expect_proof(BEAT_BACK_S)
         write: Command = ("SET", self._own, 1, "EX", BEAT_KEY_S)
         written, passed_on = asking.try_all(write, ("PUBLISH", self._own, "beat"))
         if isinstance(passed_on, QueueUnavailable):
             raise passed_on
         if not isinstance(written, QueueUnavailable):
-            self._inbox.found("room")
+            self.inbox.found("room")
         elif written.facts["code"] in FULL:
-            self._inbox.lost("room", written.message)
+            self.inbox.lost("room", written.message)
         else:
             raise written
 
     def _hear(self, channel: str, said: str) -> None:
         kind, _, members = said.partition(" ")
         if channel == self._own:
-            self._inbox.proved()
+            self.inbox.proved()
         elif kind != "level":
-            self._inbox.put(kind)
+            self.inbox.put(kind)
         elif self._choice.learn(levels_of(members.split(" "))):
             self._nudge.give()  # the pop that waits now does not know this level
 

@@ -14,7 +14,7 @@ from supervisor.clock import Clock
 from supervisor.model.record import Due, Level
 from supervisor.queue.bell import Heard, Kind
 from supervisor.queue.choice import Choice
-from supervisor.queue.inbox import Inbox
+from supervisor.queue.inbox import Inbox, InboxListener
 from supervisor.testing.clock import ManualClock
 
 
@@ -112,7 +112,7 @@ class MemoryBell:
         self._door = None
 
 
-class MemoryListener:
+class MemoryListener(InboxListener):
     """Hears the rings of its door."""
 
     carries_ids = True
@@ -121,21 +121,6 @@ class MemoryListener:
         self._door: MemoryDoor | None = door
         self.choice = Choice()
         self.inbox = Inbox(door.clock, ())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @property
-    def away(self) -> str:
-        """Say why nothing can be heard now."""
-        return self.inbox.away
-
-    def fileno(self) -> int:
-        """Return the descriptor that is readable when something was heard."""
-        return self.inbox.fileno()
 
     def heard(self) -> Heard:
         """Take all that has come in."""

@@ -75,8 +75,8 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-find-links \
 	--no-emit-index-url --no-emit-trusted-host --strip-extras
 lock: $(READY)  ## Write the lock files anew from pyproject.toml.
 	@$(BIN)/python -m pip install --quiet pip-tools
-	@$(COMPILE) --extra=dev --output-file=requirements.lock pyproject.toml
-	@$(COMPILE) --constraint=requirements.lock --output-file=deploy/requirements.lock pyproject.toml
+	@$(COMPILE) --extra=dev --extra=otel --output-file=requirements.lock pyproject.toml
+	@$(COMPILE) --constraint=requirements.lock --extra=otel --output-file=deploy/requirements.lock pyproject.toml
 	@$(COMPILE) --allow-unsafe --only-build-deps --build-deps-for=wheel \
 		--output-file=deploy/build-requirements.lock pyproject.toml
 

@@ -1,0 +1,1 @@
+"""The pages and the HTTP API that people meet the supervisor in, a process of its own."""

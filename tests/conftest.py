@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import monitoring_servers
 import pytest
 import servers
 import stores
@@ -146,6 +147,16 @@ def redis_server() -> Iterator[servers.Redis]:
     """A Redis server that all tests share: each names its keys and connections itself."""
     with _started(servers.start_redis) as one:
         yield one
+
+
+@pytest.fixture(scope="session")
+def monitoring() -> Iterator[monitoring_servers.Monitoring]:
+    """A Prometheus, an Alertmanager and a receiver: what listens at its `listen` is scraped."""
+    try:
+        with monitoring_servers.monitoring() as pair:
+            yield pair
+    except servers.ServerMissing as exc:
+        pytest.skip(str(exc))
 
 
 @contextmanager

@@ -176,7 +176,7 @@ def start_postgresql(
     user = _unprivileged() if os.geteuid() == 0 else None
     if user is not None:
         os.chown(directory, user.pw_uid, user.pw_gid)
-    data, port = directory / "data", _free_port()
+    data, port = directory / "data", free_port()
     _initialize(directory, data, user, password, local)
     if network:
         with (data / "pg_hba.conf").open("a") as rules:
@@ -189,7 +189,7 @@ def start_postgresql(
         *options,
     ]
     flags = [word for one in settings for word in ("-c", one)]
-    command = [*_as_user(user), program, "-D", str(data), "-p", str(port), *flags]
+    command = [*as_user(user), program, "-D", str(data), "-p", str(port), *flags]
     return PostgreSQL.started(command, port, directory)
 
 
@@ -201,11 +201,11 @@ def start_redis(*options: str, address: str = "") -> Redis:
     program = shutil.which("redis-server")
     if program is None:
         raise ServerMissing("redis-server is not installed")
-    directory, port = Path(tempfile.mkdtemp(prefix="redis-")), _free_port()
+    directory, port = Path(tempfile.mkdtemp(prefix="redis-")), free_port()
     bind = ["127.0.0.1", address] if address else ["127.0.0.1"]
     open_to_all = ["--protected-mode", "no"] if address else []
     command = [
-        *_as_user(None),
+        *as_user(None),
         *(program, "--port", str(port), "--bind", *bind, *open_to_all),
         *("--save", "", "--appendonly", "no", "--dir", str(directory)),
         *("--unixsocket", str(directory / "redis.sock"), *options),
@@ -221,7 +221,7 @@ def start_pgbouncer(postgresql: PostgreSQL, **settings: object) -> PgBouncer:
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         raise ServerMissing("pgbouncer is not installed")
-    directory, port = Path(tempfile.mkdtemp(prefix="pgbouncer-")), _free_port()
+    directory, port = Path(tempfile.mkdtemp(prefix="pgbouncer-")), free_port()
     users = directory / "users"
     users.write_text('"postgres" ""\n')
     lines = {
@@ -237,7 +237,7 @@ def start_pgbouncer(postgresql: PostgreSQL, **settings: object) -> PgBouncer:
     if user is not None:
         for path in (directory, users, file):
             os.chown(path, user.pw_uid, user.pw_gid)
-    return PgBouncer.started([*_as_user(user), program, str(file)], port, directory)
+    return PgBouncer.started([*as_user(user), program, str(file)], port, directory)
 
 
 @contextlib.contextmanager
@@ -279,7 +279,7 @@ def _initialize(
     directory: Path, data: Path, user: pwd.struct_passwd | None, password: str, local: str
 ) -> None:
     command = [
-        *_as_user(user),
+        *as_user(user),
         *(_postgresql_program("initdb"), "-D", str(data), "-U", "postgres", "--no-sync"),
         *("--encoding=UTF8", "--locale=C", f"--auth-local={local}"),
         f"--auth-host={'scram-sha-256' if password else 'trust'}",
@@ -311,7 +311,7 @@ def _unprivileged() -> pwd.struct_passwd:
     raise ServerMissing("PostgreSQL does not run as root and there is no other user")
 
 
-def _as_user(user: pwd.struct_passwd | None) -> list[str]:
+def as_user(user: pwd.struct_passwd | None) -> list[str]:
     """Return what makes a command run as that user, and die with us."""
     change = [] if user is None else [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}"]
     # Started in the background of a shell, we and they ignore SIGQUIT; Redis would outlive us.
@@ -327,7 +327,8 @@ def _start(command: Sequence[str], directory: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody listens at; who takes it next is not said."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]

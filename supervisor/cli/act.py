@@ -11,9 +11,9 @@ from supervisor.cli.call import Call, command, os_user, signed
 from supervisor.cli.cold import archive
 from supervisor.cli.group import EXIT_REFUSED
 from supervisor.cli.ids import ALL_DIGITS, full_id
-from supervisor.cli.roll import NO_NODE, roll_call
 from supervisor.cli.text import cell, columns, state_text
 from supervisor.model.record import Acted, Answer
+from supervisor.words.roll import NO_NODE, roll_call
 
 Verb = Callable[..., list[Acted]]
 _FOR_A_NODE = frozenset({Answer.REQUESTED, Answer.ALREADY_REQUESTED})

@@ -14,8 +14,9 @@ from click.core import ParameterSource
 from supervisor.cli.call import Call, command, fields_of, os_user
 from supervisor.cli.cold import archive as cold_files
 from supervisor.cli.flags import with_flags_of
-from supervisor.cli.text import cell, clock, columns, plain, size, state_text
+from supervisor.cli.text import cell, columns, state_text
 from supervisor.model.states import State
+from supervisor.words.text import clock, plain, size
 
 if TYPE_CHECKING:
     from supervisor.store.archive import Moved

@@ -16,11 +16,12 @@ import click
 from supervisor.cli.appname import app_name
 from supervisor.cli.call import Call, command, os_user
 from supervisor.cli.ids import full_id
-from supervisor.cli.text import cell, clock, columns, plain, size
-from supervisor.cli.wording import diagnosis
+from supervisor.cli.text import cell, columns
 from supervisor.clock import Clock, SystemClock
 from supervisor.errors import Refused
 from supervisor.model.states import Reason
+from supervisor.words.sentence import diagnosis
+from supervisor.words.text import clock, plain, size
 
 if TYPE_CHECKING:
     from autopsy.bundle import Bundle

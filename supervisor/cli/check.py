@@ -21,7 +21,6 @@ from supervisor.cli.call import Call, command
 from supervisor.cli.finding import EXIT_AWAY, FAIL, OK, WARN, Finding, lines
 from supervisor.cli.flags import with_setting_flags
 from supervisor.cli.group import EXIT_USAGE
-from supervisor.cli.roll import roll_call
 from supervisor.errors import ConfigError, StoreUnavailable, SupervisorError
 from supervisor.settings import (
     NO_QUEUE,
@@ -32,6 +31,7 @@ from supervisor.settings import (
     store_file,
     without_password,
 )
+from supervisor.words.roll import roll_call
 
 if TYPE_CHECKING:
     from supervisor.app import App

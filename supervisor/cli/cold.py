@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.call import Call
-from supervisor.cli.text import plain
+from supervisor.words.text import plain
 
 if TYPE_CHECKING:
     from supervisor.store import AutopsyRecord, HistoryLine, TaskView

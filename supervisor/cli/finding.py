@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import click
 
 from supervisor.cli.group import EXIT_REFUSED
-from supervisor.cli.text import plain
+from supervisor.words.text import plain
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 EXIT_AWAY = 69

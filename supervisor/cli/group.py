@@ -134,7 +134,7 @@ def report(exc: Exception, *, as_json: bool) -> int:
         line = {"error": message, "remedy": remedy, "facts": facts}
         click.echo(json.dumps(line, ensure_ascii=False, default=str), err=True)
     else:
-        from supervisor.cli.text import plain
+        from supervisor.words.text import plain
 
         color = False if os.environ.get("NO_COLOR") else None
         first, *others = _problems(exc) or [message]

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from supervisor.cli.call import Call
 from supervisor.cli.cold import archive
 from supervisor.errors import Refused
+from supervisor.words.sentence import END_DIGITS
 
-END_DIGITS, BEGINNING_DIGITS, ALL_DIGITS = 6, 8, 32
+BEGINNING_DIGITS, ALL_DIGITS = 8, 32
 MATCHES = 5
 ENOUGH = f"give at least {END_DIGITS} digits of its end or {BEGINNING_DIGITS} of its beginning"
 _PART = re.compile(r"(task_|…)?([0-9a-f]+)\Z")

@@ -11,10 +11,11 @@ import click
 
 from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.cold import archive
-from supervisor.cli.roll import Roll, roll_call
-from supervisor.cli.text import ago, cell, columns, plain, state_text
-from supervisor.cli.wording import ending_mark, last_heard
+from supervisor.cli.text import cell, columns, state_text
 from supervisor.model.states import State
+from supervisor.words.roll import Roll, roll_call
+from supervisor.words.sentence import ending_mark, last_heard
+from supervisor.words.text import ago, plain
 
 if TYPE_CHECKING:
     from supervisor.store import Reader, TaskLine

@@ -13,11 +13,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from supervisor.cli.roll import Roll, last_word, roll_call
-from supervisor.cli.text import span
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
 from supervisor.model.states import State
+from supervisor.words.roll import Roll, last_word, roll_call
+from supervisor.words.text import span
 
 if TYPE_CHECKING:
     from supervisor.store import Reader, Store, TaskLine, TaskView, WorkerRecord

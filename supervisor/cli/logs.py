@@ -13,10 +13,10 @@ import click
 from supervisor.cli.call import Call, command
 from supervisor.cli.cold import Subject, subject
 from supervisor.cli.ids import full_id
-from supervisor.cli.text import plain
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
 from supervisor.model.states import Reason, State
+from supervisor.words.text import plain
 
 if TYPE_CHECKING:
     from supervisor.cli.living import LiveOutput

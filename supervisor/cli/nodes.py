@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.call import Call, command, fields_of
-from supervisor.cli.roll import Roll, is_silent, roll_call
-from supervisor.cli.text import ago, cell, columns, span
+from supervisor.cli.text import cell, columns
+from supervisor.words.roll import Roll, is_silent, roll_call
+from supervisor.words.text import ago, span
 
 if TYPE_CHECKING:
     from supervisor.store.view import NodeView

@@ -8,8 +8,9 @@ import click
 
 from supervisor.cli.call import Call, command, fields_of, os_user, signed
 from supervisor.cli.group import EXIT_REFUSED
-from supervisor.cli.roll import roll_call
-from supervisor.cli.text import cell, clock, columns
+from supervisor.cli.text import cell, columns
+from supervisor.words.roll import roll_call
+from supervisor.words.text import clock
 
 
 @command(example='supervisor pause exports --reason "the bank is down"')

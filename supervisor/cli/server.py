@@ -10,11 +10,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from supervisor.cli.finding import EXIT_AWAY, FAIL, OK, WARN, Finding
-from supervisor.cli.roll import Roll, is_silent, roll_call
-from supervisor.cli.text import span
 from supervisor.clock import SystemClock
 from supervisor.errors import QueueUnavailable, StoreUnavailable, SupervisorError
 from supervisor.settings import NO_QUEUE, Settings
+from supervisor.words.roll import Roll, is_silent, roll_call
+from supervisor.words.text import span
 
 if TYPE_CHECKING:
     from supervisor.store.condition import Condition

@@ -12,10 +12,11 @@ from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.cold import source_lines, subject, trail_of
 from supervisor.cli.ids import full_id
 from supervisor.cli.living import Progress, live_progress
-from supervisor.cli.roll import Roll, last_word, roll_call
-from supervisor.cli.text import cell, clock, columns, plain, size, span, state_text
-from supervisor.cli.waiting import waits_for
-from supervisor.cli.wording import (
+from supervisor.cli.text import cell, columns, state_text
+from supervisor.model.states import Reason, State
+from supervisor.words.ladder import Step, ladder
+from supervisor.words.roll import Roll, last_word, roll_call
+from supervisor.words.sentence import (
     checkpoint_document,
     diagnosis,
     for_good,
@@ -26,16 +27,12 @@ from supervisor.cli.wording import (
     usage,
     who_canceled,
 )
-from supervisor.model.states import Reason, State
+from supervisor.words.text import clock, plain, size, span
+from supervisor.words.waiting import waits_for
 
 if TYPE_CHECKING:
     from supervisor.store import AutopsyRecord, HistoryLine, Reader, TaskView
     from supervisor.store.view import AttemptView
-
-#: Who writes down the end of an attempt that nobody reported.
-SUPERVISOR = "supervisor"
-#: Notes with these beginnings are the way of a stop request: requested, delivered, … gone.
-LADDER = ("cancel_", "fail_", "stop_")
 
 
 @command(example="supervisor show 8823134a")
@@ -49,7 +46,7 @@ def show(call: Call, task_id: str) -> None:
     found = subject(call, full_id(call, task_id))
     task, attempts, trail, autopsies = found.view, found.attempts, found.history, found.autopsies
     reader = call.client().reader
-    ladder = _ladder(task, trail, attempts)
+    steps = ladder(task, trail, attempts)
     roll = roll_call(reader)
     waits = waits_for(reader, task, roll)
     progress = _progress(reader, task, roll)
@@ -63,7 +60,7 @@ def show(call: Call, task_id: str) -> None:
         "params": json.loads(task.params_json),
         "result": None if task.result_json is None else json.loads(task.result_json),
         "attempts": [_attempt_document(attempt) for attempt in attempts],
-        "cancel": ladder,
+        "cancel": steps,
         "autopsies": autopsies,
         "archived": found.is_archived,
         "files": found.files,
@@ -81,7 +78,7 @@ def show(call: Call, task_id: str) -> None:
             yield from _attempt_lines(attempt)
             if progress is not None and attempt.ended_at is None:
                 yield f"  progress   {progress}"
-            yield from _ladder_lines(s for s in ladder if s["attempt"] == attempt.attempt)
+            yield from _ladder_lines(s for s in steps if s.attempt == attempt.attempt)
         yield from _autopsy_lines(autopsies)
 
     call.answer(document, lines)
@@ -219,48 +216,12 @@ def _error(attempt: AttemptView) -> str | None:
     return f"{attempt.error_type}: {attempt.error}" if attempt.error_type else attempt.error
 
 
-def _ladder(
-    task: TaskView, trail: Sequence[HistoryLine], attempts: Sequence[AttemptView]
-) -> list[dict[str, Any]]:
-    """Return the steps of all stop requests of this task, in order, each with its attempt."""
-    steps: list[dict[str, Any]] = []
-    for line in trail:
-        if line.to_state is None and line.reason.startswith(LADDER):
-            steps.append(_step(line, line.reason, line.note))
-        elif line.from_state is State.RUNNING and steps and not _is_over(steps[-1], line):
-            steps.append(_last_step(line, attempts))
-    if not steps and task.mark is not None:
-        mark = task.mark
-        step = {"step": f"{mark.kind}_requested", "attempt": task.attempt}
-        steps = [{**step, "at": mark.at, "by": mark.by, "note": mark.reason}]
-    return steps
-
-
-def _step(line: HistoryLine, name: str, note: str | None) -> dict[str, Any]:
-    by = line.operator
-    return {"step": name, "attempt": line.attempt, "at": line.at, "by": by, "note": note}
-
-
-def _last_step(line: HistoryLine, attempts: Sequence[AttemptView]) -> dict[str, Any]:
-    """Say how an attempt ended whose node had not heard of the request, or died after it."""
-    if line.to_state is State.SUCCESS:
-        return _step(line, "cancel_too_late", line.note)
-    ends = [f"{a.error or a.reason} ({a.proof})" for a in attempts if a.attempt == line.attempt]
-    return {**_step(line, "ended", "".join(ends)), "by": SUPERVISOR}  # the move bears who asked
-
-
-def _is_over(last: dict[str, Any], line: HistoryLine) -> bool:
-    """Whether the node itself wrote how the request ended, before the attempt's move."""
-    told = last["step"] in ("cancel_verified", "cancel_too_late", "ended")
-    return told or last["attempt"] != line.attempt
-
-
-def _ladder_lines(ladder: Iterable[dict[str, Any]]) -> Iterator[str]:
-    for number, step in enumerate(ladder):
+def _ladder_lines(steps: Iterable[Step]) -> Iterator[str]:
+    for number, step in enumerate(steps):
         if number == 0:
             yield "  stop request"
-        who = f"{cell(step['by'], 30)}  {cell(step['note'])}"
-        yield f"    {clock(step['at'])}  {step['step']}  {who}"
+        who = f"{cell(step.by, 30)}  {cell(step.note)}"
+        yield f"    {clock(step.at)}  {step.step}  {who}"
 
 
 def _autopsy_lines(autopsies: Sequence[AutopsyRecord]) -> Iterator[str]:

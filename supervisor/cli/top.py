@@ -13,11 +13,12 @@ import click
 
 from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.living import Progress, live_progress
-from supervisor.cli.roll import Roll, roll_call
-from supervisor.cli.text import ago, cell, columns, state_text
-from supervisor.cli.waiting import paused
+from supervisor.cli.text import cell, columns, state_text
 from supervisor.clock import SystemClock
 from supervisor.model.states import State
+from supervisor.words.roll import Roll, roll_call
+from supervisor.words.text import ago
+from supervisor.words.waiting import paused
 
 if TYPE_CHECKING:
     from supervisor.store import Reader, TaskLine, WorkerRecord

@@ -22,7 +22,6 @@ from supervisor.app import App
 from supervisor.cli.call import os_user
 from supervisor.cli.group import COMMANDS, build
 from supervisor.cli.submit import UNCHECKED
-from supervisor.cli.text import clock
 from supervisor.client import Client
 from supervisor.clock import SystemClock
 from supervisor.model import outcome
@@ -32,6 +31,7 @@ from supervisor.model.states import Reason, State
 from supervisor.node.process import own_identity
 from supervisor.settings import Settings
 from supervisor.store import AutopsyRecord, Ledger, open_store
+from supervisor.words.text import clock
 
 BAD_ID = "task_" + "0" * 32
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from supervisor.cli.text import span
 from supervisor.model.states import State
+from supervisor.words.text import span
 from supervisor.worker.presence import is_gone, own_place
 
 if TYPE_CHECKING:

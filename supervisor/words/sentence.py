@@ -1,4 +1,4 @@
-"""Sentences of `show` and `list`: the limits that hold, how it ended for good, and what comes next.
+"""Sentences about a task: the limits that hold, how it ended for good, and what comes next.
 
 Invariant: a limit is only named as the store has it; what only the node that runs a type knows (its
 retries, until some were used) is not guessed.
@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from supervisor.cli.ids import END_DIGITS
-from supervisor.cli.text import ago, plain, size, span
 from supervisor.model.states import CRASH_REASONS, Reason, State
+from supervisor.words.text import ago, plain, size, span
 
 if TYPE_CHECKING:
     from supervisor.store import AutopsyRecord, HistoryLine, TaskLine, TaskView
     from supervisor.store.view import AttemptView, CheckpointView
 
+#: Digits of the end of an id that will do where a command asks for it.
+END_DIGITS = 6
 #: States that a task only reads when it has ended for good, until a person reruns it.
 FINAL = frozenset({State.FAILED, State.TIMEOUT})
 _NOT_STORED = frozenset({Reason.RESULT_INVALID, Reason.RESULT_TOO_LARGE})

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from supervisor.cli.wording import for_good, limits, naming_limit, usage
 from supervisor.model.states import Reason, State
 from supervisor.store.view import AttemptView, TaskView
+from supervisor.words.sentence import for_good, limits, naming_limit, usage
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 

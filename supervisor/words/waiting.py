@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from supervisor.cli.text import clock
 from supervisor.model.states import State
+from supervisor.words.text import clock
 
 if TYPE_CHECKING:
-    from supervisor.cli.roll import Roll
     from supervisor.store import Reader, TaskView
     from supervisor.store.view import PauseView
+    from supervisor.words.roll import Roll
 
 
 def waits_for(reader: Reader, task: TaskView, roll: Roll) -> list[str]:

@@ -15,7 +15,7 @@ from autopsy.cause import MEANINGS
 from supervisor.cli.group import build
 from supervisor.model.states import REASON_MEANINGS
 from supervisor.settings import Setting, Settings, node_grace, table
-from supervisor.telemetry.catalog import CATALOG, Metric
+from supervisor.telemetry.catalog import CATALOG, MIXED, PROCESS, STORE, Metric
 from supervisor.telemetry.events import EVENTS
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -152,8 +152,9 @@ def metrics_page() -> Iterator[str]:
     yield "A node serves them on `metrics_listen` under `/metrics`. Every series exists from the"
     yield "start at 0. Labels have closed sets; a value outside its set is folded into `_other` and"
     yield "counted in `supervisor_label_values_dropped_total`. Queues and types are those the node"
-    yield "knows."
-    yield from ("", "| metric | kind | labels | unit | help |", "|---|---|---|---|---|")
+    yield "knows. Metrics of scope *store* are the same from every node: `max without (instance)`;"
+    yield "those of scope *node* add up: `sum`."
+    yield from ("", "| metric | kind | labels | scope | unit | help |", "|---|---|---|---|---|---|")
     yield from (_metric_row(metric) for metric in CATALOG.values())
     yield from ("", "## Histogram buckets", "", "| metric | upper edges |", "|---|---|")
     for metric in CATALOG.values():
@@ -166,7 +167,9 @@ def _metric_row(metric: Metric) -> str:
         f"`{name}`" + (f" ({', '.join(values)})" if values else "")
         for name, values in metric.labels.items()
     )
-    return f"| `{metric.full_name}` | {metric.kind} | {labels} | {metric.unit} | {metric.help} |"
+    scope = {STORE: "store", PROCESS: "node", MIXED: "lost: store, others: node"}[metric.scope]
+    cells = (f"`{metric.full_name}`", metric.kind, labels, scope, metric.unit, metric.help)
+    return f"| {' | '.join(cells)} |"
 
 
 def diagnoses_page() -> Iterator[str]:

@@ -78,6 +78,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A task that is now RUNNING under this attempt and ours to run.
 
     Limits are as the spec gave them; None means the node resolves type > queue > settings.
+    `traceparent` is where the task was submitted, `span` the attempt itself where it is traced.
     """
 
     task_id: str
@@ -98,6 +99,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     submitted_by: str | None = None
     dedup_key: str | None = None
     tags: tuple[str, ...] = ()
+    traceparent: str | None = None
+    span: str | None = None
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +123,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt's end as the node saw it; `policy` is the task's effective retry policy.
 
     `usage` holds numbers for people (max_rss_bytes, cpu_s, leaked_fds …). `log_tail` is kept for
-    attempts that did not succeed. `children` are specs submitted with on_success.
+    attempts that did not succeed. `children` are specs submitted with on_success. `queue` and
+    `timeout` are for the metrics, which count it once it is written. Units: seconds.
     """
 
     task_id: str
@@ -132,6 +136,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     usage: dict[str, float] = {}  # each gets its own
     log_tail: str | None = None
     type: str = ""
+    queue: str = ""
+    timeout: float | None = None
     children: tuple[ChildSpec, ...] = ()
 
 

@@ -282,7 +282,7 @@ class Dispatching:
         waited = (claim.claimed_at - claim.run_after).total_seconds()
         if claim.queue not in floor.queues:
             floor.know_queues((claim.queue,))
-        floor.metrics.observe("queue_wait_seconds", max(0.0, waited), queue=claim.queue)
+        floor.metrics.of_task(claim.queue, claim.type).wait.observe(max(0.0, waited))
         if slot is None:
             slot = Slot(claim.worker_id, 0, "gone", now)
             floor.end(slot, attempt, ended.never_started("its worker was gone"))

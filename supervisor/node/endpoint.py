@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
 from supervisor.node.reporting import DEAD_AFTER_S, Health
-from supervisor.telemetry.metrics import CONTENT_TYPE, Metrics
+from supervisor.telemetry.metrics import Metrics
 
 _JSON = "application/json"
 
@@ -66,7 +66,8 @@ def _handler(metrics: Metrics, health: Callable[[], Health]) -> type[BaseHTTPReq
                 answer()
 
         def _metrics(self) -> None:
-            self._send(200, CONTENT_TYPE, metrics.render())
+            body, content_type = metrics.render(self.headers.get("Accept", ""))
+            self._send(200, content_type, body)
 
         def _alive(self) -> None:
             still_s = SystemClock().mono() - health().ticked_at

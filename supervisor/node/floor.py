@@ -17,7 +17,7 @@ from supervisor.model.health import Action, Host, Limits, Pulse, Rules, Signs, V
 from supervisor.model.lease import LeasePlan
 from supervisor.model.outcome import Outcome, StopMark
 from supervisor.model.record import ChildSpec, Claim, Ending
-from supervisor.model.states import REQUEUE_REASONS, Reason, State
+from supervisor.model.states import Reason, State
 from supervisor.model.termination import Farewell
 from supervisor.node.port import Finish, Note, Pool, Scribe, TypesNote
 from supervisor.queue import Listener
@@ -278,7 +278,8 @@ class Floor:
         if attempt.started_at is None:
             attempt.started_at = started_ns / NS_PER_S
             attempt.output_start = output_start
-            self.metrics.inc("tasks_started_total", type=attempt.claim.type)
+            claim = attempt.claim
+            self.metrics.of_task(claim.queue, claim.type).started.inc()
 
     def end(
         self,
@@ -312,11 +313,11 @@ class Floor:
                 usage=usage or {},
                 log_tail=tail,
                 type=attempt.claim.type,
+                queue=attempt.claim.queue,
+                timeout=limits.timeout,
                 children=_specs(children),
             )
         )
-        duration = 0.0 if started is None else ended_mono - started
-        self.observe_end(attempt, outcome, duration)
         if attempt.mark is not None:
             self._verify_gone(attempt, outcome, self.wall(ended_mono))
 
@@ -324,13 +325,6 @@ class Floor:
         """Remove the shared memory that a dead attempt made, if it left any."""
         if count := self.pool.reclaim_segments(task_id, attempt):
             emit("segments.reclaimed", task_id=task_id, attempt=attempt, segments=count)
-
-    def observe_end(self, attempt: Attempt, outcome: Outcome, duration_s: float) -> None:
-        """Count an ending in the metrics."""
-        labels = {"type": attempt.claim.type, "outcome": metric_outcome(outcome)}
-        self.metrics.inc("tasks_finished_total", **labels)
-        if attempt.started_at is not None:
-            self.metrics.observe("running_duration_seconds", duration_s, **labels)
 
     def _verify_gone(self, attempt: Attempt, outcome: Outcome, ended_at: datetime) -> None:
         """Write down the last steps of a stop wish: the body has stopped, nothing of it runs."""
@@ -350,11 +344,6 @@ class Floor:
         """Return what ended since the last time, as one request or none."""
         endings, self.endings = self.endings, []
         return [Finish(tuple(endings))] if endings else []
-
-
-def metric_outcome(outcome: Outcome) -> str:
-    """Return the outcome label of the metrics."""
-    return "requeued" if outcome.reason in REQUEUE_REASONS else str(outcome.state).lower()
 
 
 def _specs(children: tuple[str, ...]) -> tuple[ChildSpec, ...]:

@@ -99,14 +99,9 @@ class Mending:
                 self.counts(read)
 
     def counts(self, read: port.CountsRead) -> None:
-        """Show the store's numbers."""
+        """Take in the store's numbers: the queues there are, and types that nobody here runs."""
         floor = self._floor
         floor.know_queues(read.by_queue)
-        for queue in floor.queues:  # one that has no live task any more is shown as empty
-            due, later, running = read.by_queue.get(queue, (0, 0, 0))
-            floor.metrics.set("in_queue", due, queue=queue)
-            floor.metrics.set("scheduled", later, queue=queue)
-            floor.metrics.set("running", running, queue=queue)
         if floor.types:  # before the app is up, every type is unknown
             wanted = frozenset(name for name, due in read.due_by_type.items() if due)
             self.unrouted = wanted - floor.types.keys()
@@ -157,7 +152,6 @@ class Mending:
         unproven = self._end_proven(read.orphans, now)
         if unproven:
             self._last["orphans"] = now - floor.settings.sweep_interval + UNPROVEN_AGAIN_S
-        floor.metrics.set("zombies", len(unproven), kind="lost")
 
     def inherit(self, orphans: Sequence[Orphan]) -> None:
         """Take on what dead nodes of this host ran: it is proven here, whoever leads elsewhere."""
@@ -193,6 +187,8 @@ class Mending:
                 started_at=_at_most(orphan.started_at, floor.clock.now()),
                 ended_at=floor.clock.now(),
                 type=orphan.type,
+                queue=orphan.queue,
+                timeout=limits.timeout,
             )
         )
         floor.reclaim_segments(orphan.task_id, orphan.attempt)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from supervisor.model.health import symptoms
 from supervisor.model.outcome import Settlement
 from supervisor.model.record import Ending
-from supervisor.model.states import State
+from supervisor.model.states import REQUEUE_REASONS, State
 from supervisor.node import port
 from supervisor.node.floor import Attempt, Floor, Slot
 from supervisor.node.mending import Mending
@@ -26,6 +27,10 @@ REPORT_EVERY_S = 1.0
 SILENT_AFTER_S = 7.0
 #: The loop is dead when it has not turned for this long.
 DEAD_AFTER_S = 10.0
+
+
+#: How the metrics call the state that an attempt ended in.
+_OUTCOMES = MappingProxyType({state: str(state).lower() for state in State})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ class Reporting:
         self._floor.metrics.observe("loop_lag_seconds", late_s)
 
     def endings(self, written: port.EndingsWritten) -> None:
-        """Count and log what became of the attempts."""
+        """Count and log what became of the attempts, as it is written."""
+        now = self._floor.clock.mono()
         for ending, settlement in written.results:
             if settlement is None:
                 self._floor.metrics.inc("late_results_total", type=ending.type)
@@ -62,8 +68,25 @@ class Reporting:
                     "result.discarded",
                     task_id=ending.task_id, attempt=ending.attempt, why=ending.outcome.reason,
                 )  # fmt: skip
-            elif settlement.state is not State.SUCCESS:
+                continue
+            self._count(ending, settlement, now)
+            if settlement.state is not State.SUCCESS:
                 self._log(ending, settlement)
+
+    def _count(self, ending: Ending, settlement: Settlement, now: float) -> None:
+        """Count an attempt under the outcome that its row bears."""
+        series = self._floor.metrics.of_task(ending.queue, ending.type)
+        outcome = _OUTCOMES[settlement.path[1]]
+        if ending.outcome.reason in REQUEUE_REASONS:
+            outcome = "requeued"
+        elif settlement.state is State.PENDING:
+            series.retried.inc()
+        elif settlement.state in (State.FAILED, State.TIMEOUT):
+            series.dead.inc()
+        began, duration_s = ending.started_at, None
+        if began is not None:
+            duration_s = max(0.0, (ending.ended_at - began).total_seconds())
+        series.ended(outcome, duration_s, ending.timeout, _exemplar(ending), now)
 
     def _log(self, ending: Ending, settlement: Settlement) -> None:
         task: dict[str, Any] = {
@@ -128,8 +151,6 @@ class Reporting:
         metrics.set("store_up", float(not self._floor.store_away))
         for state, number in self._workers().items():
             metrics.set("workers", number, state=state)
-        for kind in ("stalled", "heartbeat_lost"):
-            metrics.set("zombies", self._zombies(kind, now), kind=kind)
         metrics.set("cancel_overdue", self._overdue(now))
         for name, age in self._oldest(now).items():
             metrics.set("running_oldest_age_seconds", age, type=name)
@@ -203,3 +224,8 @@ def _state(slot: Slot) -> str:
     if slot.farewell is not None or slot.leaving:
         return "stopping"
     return "busy" if slot.attempts else "idle"
+
+
+def _exemplar(ending: Ending) -> dict[str, str]:
+    """Return what leads from a number to one task that is part of it."""
+    return {"task_id": ending.task_id}

@@ -1,4 +1,4 @@
-"""The metric catalogue as data: name, kind, labels with their closed sets, unit, help, buckets.
+"""The metric catalogue: what there is of queues and attempts, and all metrics together.
 
 A metric that is not here does not exist; docs/metrics.md is made from it. Names follow one rule:
 `supervisor_<noun>_<unit>[_total]`. No label ever holds an id, a pid, a user or a message.
@@ -7,290 +7,189 @@ A metric that is not here does not exist; docs/metrics.md is made from it. Names
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from supervisor.model.health import Code
 from supervisor.model.states import CRASH_REASONS
+from supervisor.telemetry.catalog_node import of_node, of_stops, of_workers
+from supervisor.telemetry.metric import (
+    COUNTER,
+    GAUGE,
+    HISTOGRAM,
+    MIXED,
+    OPEN,
+    OTHER,
+    PREFIX,
+    PROCESS,
+    RATIO_BUCKETS,
+    STORE,
+    TASK_BUCKETS,
+    WAIT_BUCKETS,
+    Metric,
+    counter,
+    gauge,
+    histogram,
+    labels,
+    of_store,
+)
 
-PREFIX = "supervisor_"
-OTHER = "_other"
-COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
+__all__ = [
+    "CATALOG",
+    "COUNTER",
+    "EXECUTED",
+    "GAUGE",
+    "HISTOGRAM",
+    "MIXED",
+    "OPEN",
+    "OTHER",
+    "OUTCOMES",
+    "PREFIX",
+    "PROCESS",
+    "STORE",
+    "Metric",
+]
 
-# 15 edges from a fast body to the longest usual one: 50 ms to 1 h.
-TASK_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
-# Submit → claim is a few milliseconds when a worker is free.
-WAIT_BUCKETS = (0.002, 0.005, 0.015, 0.05, 0.1, 0.25, 1, 2.5, 10, 30, 60, 300, 600, 1800, 3600)
-# One loop turn and one commit: the floor is 20 ms at p99, anything past 1 s moves deadlines.
-TURN_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
-# A capture may take 10 s, a cancel the grace of 10 s and a capture.
-STOP_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 12.5, 15, 20, 30, 60)
-
+#: How an attempt ends. The endings that say nothing about the task are *requeued*.
 OUTCOMES = ("success", "failed", "canceled", "timeout", "requeued")
-#: Sets that are known only when the app is: filled by `Metrics.allow`.
-OPEN: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric; `labels` maps each label to its closed set (empty: registered at run time)."""
-
-    name: str
-    kind: str
-    unit: str
-    help: str
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    buckets: tuple[float, ...] = ()
-
-    @property
-    def full_name(self) -> str:
-        """The name as it is exposed."""
-        return PREFIX + self.name
-
-
-def _labels(**sets: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-    return MappingProxyType(sets)
+EXECUTED = OUTCOMES[:-1]
 
 
 def _all() -> tuple[Metric, ...]:
-    verdicts = tuple(str(code) for code in Code)
     return (
         *_of_queues(),
         *_of_attempts(),
-        *_of_workers(verdicts),
+        *_of_running(),
+        *_of_zombies(),
+        *of_workers(),
         *_of_remains(),
-        *_of_stops(),
-        *_of_node(),
-        *_of_many(),
+        *of_stops(),
+        *of_node(),
     )
 
 
 def _of_queues() -> tuple[Metric, ...]:
-    queue = _labels(queue=OPEN)
     return (
-        Metric("in_queue", GAUGE, "", "Tasks PENDING and due now.", queue),
-        Metric("scheduled", GAUGE, "", "Tasks PENDING whose time has not come.", queue),
-        Metric("running", GAUGE, "", "Tasks RUNNING now, assigned ones included.", queue),
-        Metric(
-            "queue_wait_seconds",
-            HISTOGRAM,
-            "seconds",
-            "Time from due to claimed.",
-            queue,
-            WAIT_BUCKETS,
+        of_store("in_queue", "Tasks PENDING and due now.", queue=OPEN, type=OPEN),
+        of_store("scheduled", "Tasks PENDING whose time has not come.", queue=OPEN, type=OPEN),
+        of_store("running", "Tasks RUNNING now, assigned ones included.", queue=OPEN, type=OPEN),
+        of_store(
+            "queue_oldest_age_seconds",
+            "Time since the oldest due task of the queue has been due; 0 when none is.",
+            unit="seconds",
+            queue=OPEN,
         ),
+        of_store("queue_paused", "1 while the queue, or a priority of it, is paused.", queue=OPEN),
+        of_store("outbox_pending", "Tasks whose bell has not been rung yet."),
+        histogram("queue_wait_seconds", "Time from due to claimed.", WAIT_BUCKETS, queue=OPEN),
     )
 
 
 def _of_attempts() -> tuple[Metric, ...]:
-    kind = _labels(type=OPEN)
-    ended = _labels(type=OPEN, outcome=OUTCOMES)
     return (
-        Metric(
-            "running_oldest_age_seconds",
-            GAUGE,
-            "seconds",
-            "Age of the attempt of this node that has run longest; 0 when none runs.",
-            kind,
-        ),
-        Metric("tasks_started_total", COUNTER, "", "Attempts whose first line ran.", kind),
-        Metric(
+        counter("tasks_started_total", "Attempts whose first line ran.", queue=OPEN, type=OPEN),
+        counter(
             "tasks_finished_total",
-            COUNTER,
-            "",
             "Attempts that ended; requeued ones say nothing about the task.",
-            ended,
+            queue=OPEN,
+            type=OPEN,
+            outcome=OUTCOMES,
         ),
-        Metric(
-            "running_duration_seconds",
-            HISTOGRAM,
-            "seconds",
-            "Run time of ended attempts.",
-            ended,
-            TASK_BUCKETS,
+        counter("tasks_retried_total", "Attempts after which a task tries again.", type=OPEN),
+        counter(
+            "tasks_dead_total", "Tasks that ended FAILED or TIMEOUT for good.",
+            queue=OPEN, type=OPEN,
         ),
-        Metric("tasks_quarantined_total", COUNTER, "", "Tasks that killed too many workers.", kind),
-        Metric("late_results_total", COUNTER, "", "Results refused: the attempt had ended.", kind),
-        Metric(
+        histogram(
+            "running_duration_seconds", "Run time of ended attempts; requeued ones are left out.",
+            TASK_BUCKETS, type=OPEN, outcome=EXECUTED,
+        ),
+        histogram(
+            "timeout_used_ratio",
+            "Run time of ended attempts divided by their own timeout; requeued ones are left out.",
+            RATIO_BUCKETS, unit="ratio", type=OPEN,
+        ),
+        counter("tasks_quarantined_total", "Tasks that killed too many workers.", type=OPEN),
+        counter("late_results_total", "Results refused: the attempt had ended.", type=OPEN),
+        counter(
             "illegal_transitions_total",
-            COUNTER,
-            "",
             "Moves outside the transition table that were refused; each is a bug.",
         ),
-    )
+        of_store(
+            "running_duration_p99_seconds",
+            "Exact p99 of the run time of attempts that ended in the last 10 minutes.",
+            unit="seconds",
+            type=OPEN,
+        ),
+        of_store(
+            "failed_rate",
+            "(failed + timeout) / (success + failed + timeout), last 10 minutes, exact.",
+            type=OPEN,
+        ),
+        of_store(
+            "canceled_rate",
+            "canceled / (success + failed + timeout + canceled), last 10 minutes, exact.",
+            type=OPEN,
+        ),
+    )  # fmt: skip
 
 
-def _of_workers(verdicts: tuple[str, ...]) -> tuple[Metric, ...]:
+def _of_running() -> tuple[Metric, ...]:
     return (
-        Metric(
-            "workers",
-            GAUGE,
-            "",
-            "Worker processes by state.",
-            _labels(state=("starting", "idle", "busy", "stopping")),
+        gauge(
+            "task_timeout_seconds", "Timeout of the type, as its tasks get it without saying so.",
+            unit="seconds", type=OPEN,
         ),
-        Metric(
-            "worker_spawns_total",
-            COUNTER,
-            "",
-            "Workers born, by why.",
-            _labels(reason=("initial", "replace", "recycle", "reload")),
+        gauge(
+            "task_expected_duration_seconds",
+            "Mean run time that the type declares; 0 when it declares none.",
+            unit="seconds", type=OPEN,
         ),
-        Metric(
-            "worker_exits_total",
-            COUNTER,
-            "",
-            "Workers reaped, by why they ended.",
-            _labels(
-                reason=("recycled", "interrupted", "stopped", "boot_failed", "crashed", "killed")
-            ),
+        gauge(
+            "running_oldest_age_seconds",
+            "Age of the attempt of this node that has run longest; 0 when none runs.",
+            unit="seconds", type=OPEN,
         ),
+        gauge(
+            "running_timeout_used_ratio",
+            "Largest age divided by timeout of what runs on this node; 0 when nothing runs.",
+            unit="ratio", type=OPEN,
+        ),
+        gauge(
+            "running_since_progress_seconds",
+            "Longest time since progress of what runs on this node and has reported any; else 0.",
+            unit="seconds", type=OPEN,
+        ),
+    )  # fmt: skip
+
+
+def _of_zombies() -> tuple[Metric, ...]:
+    kinds = ("lost", "stalled", "heartbeat_lost", "orphan")
+    return (
         Metric(
             "zombies",
             GAUGE,
             "",
-            "RUNNING attempts that are alive by row and dead by work.",
-            _labels(kind=("lost", "stalled", "heartbeat_lost", "orphan")),
+            "RUNNING attempts whose node is gone (lost, the same from every node); of this node: "
+            "those without progress or heartbeat, and stray processes of ended attempts (orphan).",
+            labels(kind=kinds),
+            scope=MIXED,
+            at_scrape=True,
         ),
-        Metric("unreaped", GAUGE, "", "Defunct children not yet reaped."),
-        Metric(
-            "kills_total",
-            COUNTER,
-            "",
-            "Workers killed with their tree, by verdict.",
-            _labels(verdict=(*verdicts, "shutdown", "fenced")),
-        ),
-        Metric("types_held", GAUGE, "", "Types that wait since they ended too many workers."),
-        Metric("restart_halted", GAUGE, "", "1 while the pool waits for a person."),
+        counter("zombies_detected_total", "Zombies that this node has found, by kind.", kind=kinds),
     )
 
 
 def _of_remains() -> tuple[Metric, ...]:
     return (
-        Metric(
+        counter(
             "left_behind_total",
-            COUNTER,
-            "",
             "What there was more of after attempts (descriptors, threads, shared memory) or was "
             "cleared after them (child processes, scratch files).",
-            _labels(kind=("fd", "thread", "segment", "child", "file")),
+            kind=("fd", "thread", "segment", "child", "file"),
         ),
-        Metric(
+        counter(
             "crashes_total",
-            COUNTER,
-            "",
             "Attempts whose worker died under them, by how.",
-            _labels(reason=tuple(sorted(CRASH_REASONS))),
-        ),
-    )
-
-
-def _of_stops() -> tuple[Metric, ...]:
-    return (
-        Metric(
-            "autopsies_total",
-            COUNTER,
-            "",
-            "Autopsies by how complete they are; busy was not done.",
-            _labels(status=("complete", "partial", "failed", "busy")),
-        ),
-        Metric(
-            "autopsy_duration_seconds",
-            HISTOGRAM,
-            "seconds",
-            "Time a capture took.",
-            buckets=STOP_BUCKETS,
-        ),
-        Metric(
-            "cancel_requests_total",
-            COUNTER,
-            "",
-            "Stop marks on running tasks that reached this node.",
-            _labels(type=OPEN),
-        ),
-        Metric(
-            "cancel_latency_seconds",
-            HISTOGRAM,
-            "seconds",
-            "Time from a stop request to the attempt verified gone.",
-            buckets=STOP_BUCKETS,
-        ),
-        Metric(
-            "cancel_overdue",
-            GAUGE,
-            "",
-            "Stop requests older than grace and capture whose attempt is not verified gone.",
-        ),
-    )
-
-
-def _of_many() -> tuple[Metric, ...]:
-    return (
-        Metric("fenced", GAUGE, "", "1 while the node may run nothing, for want of a lease."),
-        Metric("fences_total", COUNTER, "", "Times the node could not renew its lease."),
-        Metric("sweeper_leading", GAUGE, "", "1 while this node ends what lost nodes ran."),
-        Metric(
-            "clock_skew_seconds",
-            GAUGE,
-            "seconds",
-            "By how much the host's wall clock is ahead of the store's.",
-        ),
-        Metric(
-            "store_conflicts_total",
-            COUNTER,
-            "",
-            "Transactions that another one stood in the way of, and that were tried again.",
-        ),
-        Metric("claims_tried_total", COUNTER, "", "Tasks that the node tried to claim."),
-        Metric(
-            "claims_missed_total",
-            COUNTER,
-            "",
-            "Of those, the ones that another node had, or that waited no longer.",
-        ),
-    )
-
-
-def _of_node() -> tuple[Metric, ...]:
-    return (
-        Metric(
-            "loop_lag_seconds",
-            HISTOGRAM,
-            "seconds",
-            "How late a turn of the loop was.",
-            buckets=TURN_BUCKETS,
-        ),
-        Metric("loop_errors_total", COUNTER, "", "Steps of the loop that raised."),
-        Metric(
-            "loop_last_tick_timestamp_seconds",
-            GAUGE,
-            "seconds",
-            "Unix time at which the loop last finished a turn.",
-        ),
-        Metric("store_up", GAUGE, "", "1 while the store answers."),
-        Metric(
-            "store_commit_duration_seconds",
-            HISTOGRAM,
-            "seconds",
-            "Time of one group commit.",
-            buckets=TURN_BUCKETS,
-        ),
-        Metric("store_errors_total", COUNTER, "", "Store operations that failed."),
-        Metric(
-            "label_values_dropped_total",
-            COUNTER,
-            "",
-            "Label values outside their closed set, folded into _other.",
-            _labels(
-                label=("queue", "type", "outcome", "state", "reason", "kind", "verdict", "status")
-            ),
-        ),
-        Metric(
-            "build_info",
-            GAUGE,
-            "",
-            "The version that runs; always 1.",
-            _labels(version=OPEN, python_version=OPEN),
+            reason=tuple(sorted(CRASH_REASONS)),
         ),
     )
 

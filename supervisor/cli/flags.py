@@ -9,8 +9,8 @@ import click
 
 from supervisor.settings import Setting, table
 
-#: Shared by every command already.
-_ELSEWHERE = frozenset({"store"})
+#: Shared by every command already, or of no meaning but to `supervisor web`.
+_ELSEWHERE = frozenset({"store", "web_listen", "web_proxies"})
 
 
 def with_setting_flags(command: click.Command) -> click.Command:

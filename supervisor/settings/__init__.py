@@ -9,6 +9,7 @@ from supervisor.settings.kind import Intensity, show
 from supervisor.settings.limits import NO_MEMORY_LIMIT, SCOPED, TaskLimits, TaskOptions
 from supervisor.settings.line import Setting, table
 from supervisor.settings.load import check_values, config_error, load_settings, toml_from
+from supervisor.settings.place import default_store, state_dir, store_file
 from supervisor.settings.relation import (
     GraceSum,
     fence_after,
@@ -16,7 +17,7 @@ from supervisor.settings.relation import (
     relation_problems,
     relation_warnings,
 )
-from supervisor.settings.table import Settings, default_store, state_dir, store_file
+from supervisor.settings.table import Settings
 
 __all__ = [
     "NO_MEMORY_LIMIT",

@@ -6,6 +6,7 @@ Secret kept here: the spellings of each kind of setting. A kind never looks at t
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -277,6 +278,19 @@ def listen(*, optional: bool = False) -> Kind:
 
     text = "HOST:PORT, such as 127.0.0.1:9464 (port 0 takes a free one)"
     return _kind(text, "", parse, optional=optional)
+
+
+def networks() -> Kind:
+    """Addresses of hosts or networks."""
+
+    def parse(value: object) -> str:
+        given = value.split(",") if isinstance(value, str) else value
+        if not isinstance(given, Sequence) or not given:
+            raise TypeError
+        return ",".join(str(ipaddress.ip_network(str(one).strip())) for one in given)
+
+    text = "addresses or networks separated by commas, such as 127.0.0.1,10.0.0.0/8"
+    return _kind(text, "", parse, optional=True)
 
 
 def intensity() -> Kind:

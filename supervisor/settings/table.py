@@ -10,12 +10,11 @@ import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from supervisor.settings import kind
-from supervisor.settings.address import FILE_PREFIX, NO_QUEUE, is_file
+from supervisor.settings.address import NO_QUEUE
 from supervisor.settings.kind import Intensity, Kind, Secrets
 from supervisor.settings.limits import (
     SCOPED,
@@ -24,27 +23,10 @@ from supervisor.settings.limits import (
     resolve,
     with_task_fields,
 )
+from supervisor.settings.place import default_store, state_dir, store_file
 
-APP_DIR = "task-supervisor"
 MEMO_MAX = 4096  # far more types and queues than a node has, unless queues are named by data
 _NO_OPTIONS = TaskOptions()
-
-
-def state_dir() -> Path:
-    """Return this user's state directory for the product (not created here)."""
-    from platformdirs import user_state_dir  # 3 ms that a process with its own paths saves
-
-    return Path(user_state_dir(APP_DIR))
-
-
-def default_store() -> str:
-    """Return the address of the store that is used when nobody names one: an absolute file."""
-    return f"{FILE_PREFIX}{state_dir() / 'supervisor.db'}"
-
-
-def store_file(url: str) -> Path | None:
-    """Return the file of a SQLite address, None for any other."""
-    return Path(url.removeprefix(FILE_PREFIX).partition("?")[0]) if is_file(url) else None
 
 
 def _default_workers() -> int:
@@ -92,6 +74,22 @@ class Settings:
         metadata=_of(
             kind.listen(optional=True),
             "Where a node serves /metrics, /healthz and /readyz; none serves nothing.",
+        ),
+    )
+    web_listen: str = field(
+        default="127.0.0.1:8080",
+        metadata=_of(
+            kind.listen(),
+            "Where `supervisor web` serves its pages; beyond this host only once there are users.",
+        ),
+    )
+    web_proxies: str | None = field(
+        default=None,
+        metadata=_of(
+            kind.networks(),
+            "Reverse proxies before `supervisor web` whose X-Forwarded-For, -Host, -Proto and "
+            "-Prefix are believed; those of others are ignored.",
+            "none",
         ),
     )
     # Workers

@@ -20,10 +20,10 @@ from supervisor.errors import Refused
 from supervisor.model.outcome import StopMark
 from supervisor.model.states import State
 from supervisor.store.engine import Store
+from supervisor.store.numbers import waiting
 from supervisor.store.record import AutopsyRecord, WorkerRecord
 from supervisor.store.schema import (
     WHOLE_QUEUE,
-    Moment,
     attempt_logs,
     attempts,
     audit_log,
@@ -37,7 +37,6 @@ from supervisor.store.schema import (
     workers,
 )
 from supervisor.store.search import find_ends, find_page
-from supervisor.store.session import hinted
 from supervisor.store.view import (
     AttemptView,
     Backlog,
@@ -157,7 +156,7 @@ class Reader:
         by_state = sa.select(tasks.c.state, sa.func.count()).group_by(tasks.c.state)
         with self._store.reading() as connection:
             found = {State(state): count for state, count in connection.execute(by_state)}
-            in_queue = sum(level.due for level in _waiting(connection, now))
+            in_queue = sum(level.due for level in waiting(connection, now))
         return Counts({state: found.get(state, 0) for state in State}, in_queue)
 
     def backlog_by_queue(self, now: datetime) -> list[Backlog]:
@@ -352,27 +351,10 @@ def history_line(row: Any) -> HistoryLine:
     )
 
 
-def _waiting(connection: sa.Connection, now: datetime) -> Sequence[Any]:
-    """Count the PENDING tasks of each (queue, priority, type): all of them, and those due.
-
-    Reads tasks_due in its own order and nothing else (27 ms for 200,000 rows; 110 without).
-    """
-    sql = (
-        "SELECT queue, priority, type, count(*) AS every,"
-        " sum(CASE WHEN run_after <= :now THEN 1 ELSE 0 END) AS due"
-        " FROM tasks /* INDEXED BY tasks_due */ WHERE state = 'PENDING'"
-        " GROUP BY queue, priority, type"
-    )
-    query = sa.text(hinted(sql, connection.dialect)).bindparams(
-        sa.bindparam("now", now, type_=Moment())
-    )
-    return connection.execute(query).all()
-
-
 def _backlog(connection: sa.Connection, name: str, now: datetime) -> list[Backlog]:
     in_queue: Counter[str] = Counter()
     scheduled: Counter[str] = Counter()
-    for level in _waiting(connection, now):
+    for level in waiting(connection, now):
         in_queue[getattr(level, name)] += level.due
         scheduled[getattr(level, name)] += level.every - level.due
     column = tasks.c[name]

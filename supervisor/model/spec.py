@@ -6,6 +6,7 @@ Pure: the same mapping always gives the same answer. Source: S1 §2.1.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -15,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor.errors import InvalidSpec, Problem
+from supervisor.model.trace import read_traceparent
 
 PARAMS_WARN_BYTES = 64 * 1024
 PARAMS_MAX_BYTES = 256 * 1024
@@ -45,6 +47,8 @@ class TaskSpec:
 
     Units: timeout and soft_timeout in seconds (NO_SOFT_TIMEOUT: it is told of none); run_after
     aware UTC or None for at once. `params_json` is the encoded object, at most 256 KiB.
+    `traceparent` says where in a trace it was submitted: two submits that differ in it alone are
+    the same.
     """
 
     type: str
@@ -61,6 +65,7 @@ class TaskSpec:
     submitted_by: str | None = None
     tags: tuple[str, ...] = ()
     parent_id: str | None = None
+    traceparent: str | None = dataclasses.field(default=None, compare=False)
 
 
 #: The keys a caller may write, in the order the documentation shows them.
@@ -186,6 +191,13 @@ def _tags(value: object) -> _Checked:
     return (tuple(value),)
 
 
+def _traceparent(value: object) -> _Checked:
+    place = read_traceparent(value) if isinstance(value, str) else None
+    if place is None:
+        return "must be a W3C traceparent: 00-, 32 and 16 lowercase hex digits, and 2 of flags"
+    return (str(place),)
+
+
 _CHECKS: Mapping[str, Any] = {
     "type": _name,
     "task_id": _task_id,
@@ -200,6 +212,7 @@ _CHECKS: Mapping[str, Any] = {
     "submitted_by": _text(200),
     "tags": _tags,
     "parent_id": _task_id,
+    "traceparent": _traceparent,
 }
 
 

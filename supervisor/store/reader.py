@@ -61,7 +61,7 @@ _LINE_COLUMNS = (
 )  # fmt: skip
 _VIEW_COLUMNS = (
     "timeout", "soft_timeout", "max_retries", "dedup_held", "dedup_ttl", "dedup_until",
-    "parent_id",
+    "parent_id", "traceparent",
 )  # fmt: skip
 _ATTEMPT_COLUMNS = (
     "node_id", "worker_id", "claimed_at", "started_at", "error_type", "error", "verdict"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from supervisor.model.outcome import StopMark
@@ -47,6 +47,7 @@ class Orphan:
 
     Holds what a sweeper needs to prove the death and to end the attempt. `lease_over_s` is how long
     ago its node's lease ended, by the store's clock: negative while it holds, None without leases.
+    `traceparent` is the task's, `span` that of the attempt; both may be None.
     """
 
     task_id: str
@@ -64,6 +65,8 @@ class Orphan:
     started_at: datetime | None
     timeout: float | None
     lease_over_s: float | None = None
+    traceparent: str | None = None
+    span: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,3 +79,29 @@ class Retired:
     ended_at: datetime | None
     audit_ids: tuple[int, ...]
     autopsy_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRecord:
+    """Somebody who may sign in; `password` is its hash, `changed_at` when it was set."""
+
+    name: str
+    password: str = field(repr=False)
+    role: str
+    sees_autopsies: bool
+    created_at: datetime
+    created_by: str
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRecord:
+    """An API token, of which only the hash is kept; it has no end when `ends_at` is None."""
+
+    name: str
+    token_hash: str = field(repr=False)
+    role: str
+    sees_autopsies: bool
+    created_at: datetime
+    created_by: str
+    ends_at: datetime | None

@@ -32,7 +32,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from supervisor.model.states import State
 
 #: The revision that this code reads and writes (the newest file in migrations/versions).
-SCHEMA_VERSION = "0002"
+SCHEMA_VERSION = "0004"
 
 #: `queues.priority` of the row that stands for the queue as a whole.
 WHOLE_QUEUE = -1
@@ -124,6 +124,7 @@ tasks = Table(
     Column("mark_reason", Text),
     Column("mark_at", Moment),
     Column("params", Text, nullable=False),
+    Column("traceparent", String(55)),  # where in a trace it was submitted
     CheckConstraint(f"state IN ({_STATES})", name="tasks_state_known"),
     # A claim seeks each (queue, priority, type) that has PENDING rows, oldest due first: its cost
     # depends neither on future rows nor on rows of types the node does not know.
@@ -165,6 +166,7 @@ attempts = Table(
     Column("effects_unknown", Boolean(create_constraint=False)),
     Column("verdict", Text),
     Column("detail", Text),
+    Column("traceparent", String(55)),  # its own span, where its node writes traces
     sqlite_with_rowid=False,
 )
 
@@ -317,4 +319,41 @@ autopsies = Table(
     Column("ms", Integer, nullable=False),
     Index("autopsies_of_task", "task_id", "created_at"),
     Index("autopsies_by_time", "created_at"),
+)
+
+web_users = Table(
+    "web_users",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("password", Text, nullable=False),
+    Column("role", String(10), nullable=False),
+    Column("sees_autopsies", Boolean(create_constraint=False), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("created_by", String(200), nullable=False),
+    Column("changed_at", Moment, nullable=False),
+)
+
+#: Of a session only the hash of its key is kept.
+web_sessions = Table(
+    "web_sessions",
+    metadata,
+    Column("key_hash", String(64), primary_key=True),
+    Column("user_name", String(64), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("ends_at", Moment, nullable=False),
+    Index("web_sessions_of_user", "user_name"),
+    Index("web_sessions_by_end", "ends_at"),
+)
+
+api_tokens = Table(
+    "api_tokens",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("token_hash", String(64), nullable=False),
+    Column("role", String(10), nullable=False),
+    Column("sees_autopsies", Boolean(create_constraint=False), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("created_by", String(200), nullable=False),
+    Column("ends_at", Moment),
+    Index("api_tokens_by_hash", "token_hash", unique=True),
 )

@@ -48,7 +48,10 @@ class TaskLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskView(TaskLine):
-    """A task as its own page shows it. `result_json` is what its last attempt returned."""
+    """A task as its own page shows it. `result_json` is what its last attempt returned.
+
+    `traceparent` says where in a trace it was submitted.
+    """
 
     params_json: str
     timeout: float | None
@@ -59,6 +62,7 @@ class TaskView(TaskLine):
     dedup_until: datetime | None
     parent_id: str | None
     result_json: str | None
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +104,10 @@ class CheckpointView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptView:
-    """One run of a task; `outcome` is None while it runs."""
+    """One run of a task; `outcome` is None while it runs.
+
+    `traceparent` is its own span, where its node writes traces.
+    """
 
     task_id: str
     attempt: int
@@ -123,6 +130,7 @@ class AttemptView:
     effects_unknown: bool
     verdict: str | None
     detail: str | None
+    traceparent: str | None = None
 
     @property
     def requeued(self) -> bool:

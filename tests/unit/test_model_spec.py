@@ -25,6 +25,7 @@ from supervisor.model.spec import (
 )
 
 ID = "task_0123456789abcdef0123456789abcdef"
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 offsets = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
@@ -96,9 +97,12 @@ class TestWholeSpec:
             "submitted_by": "user_1001",
             "tags": ["a", "b"],
             "parent_id": ID,
+            "traceparent": TRACE,
         }
         assert set(raw) == set(SPEC_FIELDS)
-        assert parse_spec(raw) == TaskSpec(
+        parsed = parse_spec(raw)
+        assert parsed.traceparent == TRACE
+        assert parsed == TaskSpec(
             type="export_report",
             params_json='{"user_id":1001,"report_type":"sales"}',
             task_id=ID,

@@ -172,6 +172,8 @@ def _orphan(session: Session, row: Any, now: datetime) -> Orphan:
         started_at=session.decode(row[14]),
         timeout=row[15],
         lease_over_s=_over(session, row[26], now),
+        traceparent=row[27],
+        span=row[28],
     )
 
 
@@ -397,6 +399,8 @@ def _select_running_attempts() -> Select[Any]:
             func.coalesce(attempt.timeout, task.timeout),
             *_NODE_COLUMNS,
             node.lease_until,
+            task.traceparent,
+            attempt.traceparent,
         )
         .select_from(
             tasks.join(attempts, its_attempt).outerjoin(nodes, node.node_id == attempt.node_id)

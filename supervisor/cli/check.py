@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -36,7 +36,14 @@ from supervisor.words.roll import roll_call
 if TYPE_CHECKING:
     from supervisor.app import App
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 WRITE_WAIT_S = 1.0  # a node commits every few milliseconds: one that takes longer is worth a line
+
+
+def _watched_by(name: str, metavar: str, prose: str) -> Callable[[F], F]:
+    kind = click.Path(exists=True, path_type=Path)
+    return click.option(name, type=kind, metavar=metavar, help=prose)
 
 
 @with_setting_flags
@@ -48,17 +55,36 @@ WRITE_WAIT_S = 1.0  # a node commits every few milliseconds: one that takes long
     metavar="SECONDS",
     help="What systemd, Docker or Kubernetes waits before it kills the node.",
 )
-def check(call: Call, app: str | None, grace: float | None) -> int:
-    """Check settings, store, app and host before a start.
+@_watched_by("--prometheus", "FILE", "prometheus.yml: are nodes scraped, and these rules loaded?")
+@_watched_by("--rules", "DIR", "Rule files: does this version have every metric they ask for?")
+@_watched_by("--dashboards", "DIR", "Dashboards of Grafana: the same question.")
+@_watched_by("--alertmanager", "FILE", "alertmanager.yml: has every route a receiver?")
+def check(call: Call, app: str | None, grace: float | None, **files: Path | None) -> int:
+    """Check settings, store, app and host before a start, or the files you watch with.
 
-    Give it the flags that `run` will be given. Exits 0 when nothing failed (warnings are allowed),
-    2 for settings or app, 69 for the store or the doorbell.
+    Give it the flags that `run` will be given. With monitoring files and no app, it looks at these
+    files alone. Exits 0 when nothing failed (warnings are allowed), 2 for settings, app or files,
+    69 for the store or the doorbell.
     """
-    found = list(_findings(call, app, grace))
+    watching = {name: path for name, path in files.items() if path is not None}
+    found = [] if watching and app is None else list(_findings(call, app, grace))
+    if watching:
+        found += _watching(call, watching)
     failed = [finding for finding in found if finding.level == FAIL]
     document = {"ok": not failed, "findings": [finding.document() for finding in found]}
     call.answer(document, lambda: lines(found))
     return max((finding.code for finding in failed), default=0)
+
+
+def _watching(call: Call, files: Mapping[str, Path]) -> Iterator[Finding]:
+    from supervisor.cli.monitored import Monitored, monitoring_findings
+
+    try:
+        listen = call.settings.metrics_listen
+    except ConfigError as exc:
+        yield Finding("settings", FAIL, exc.message, exc.remedy, EXIT_USAGE)
+    else:
+        yield from monitoring_findings(Monitored(**files), listen)
 
 
 def _findings(call: Call, app: str | None, grace: float | None) -> Iterator[Finding]:

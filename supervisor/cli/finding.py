@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 
 import click
 
@@ -17,17 +17,24 @@ _COLORS = {OK: "green", WARN: "yellow", FAIL: "red"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the check; `code` is the exit code it asks for when it failed."""
+    """One line of the check; `code` is the exit code it asks for when it failed.
+
+    `where` is the way to it, for programs: the file first, then what in it.
+    """
 
     about: str
     level: str
     text: str
     remedy: str = ""
     code: int = EXIT_REFUSED
+    where: Mapping[str, str] = field(default_factory=dict)
 
     def document(self) -> dict[str, object]:
         """Return it for programs."""
-        return {**asdict(self), "code": self.code if self.level == FAIL else 0}
+        told = {**asdict(self), "code": self.code if self.level == FAIL else 0}
+        if not self.where:
+            del told["where"]
+        return told
 
 
 def lines(found: Iterable[Finding]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from autopsy.cpu import CpuShare, counted, shared
 from autopsy.section import Payload
 from autopsy.shape import fitted
 from autopsy.source import is_own
@@ -21,10 +22,14 @@ _FUTEX_TIMEOUT = 3  # index of the argument
 # More wake-ups in the window than this are movement, not the trace of our own dump.
 _STILL_SWITCHES = 4
 _HOT_RATIO = 0.6
+# One that was hardly ever switched away may have slept for this much of the window: an error of
+# measurement, or waits for the interpreter.
+_SLEPT_LITTLE = 0.3
 _ENOUGH_LOOKS = 10
+# A share of the looks: a loop of Python is rarely on one instruction for so long.
+_MOSTLY_NATIVE = 0.85
 # A loop that only asks for something uses next to no CPU and stands in few places.
 _WORKS, _LINES_MANY = 0.02, 3
-_TICKS_PER_S = 100  # USER_HZ: fixed at 100 in what /proc shows on x86-64 and arm64
 _OWN_TOLD = 3
 _LOOPS = ("_run_once", "run_forever")
 
@@ -59,7 +64,8 @@ class Motion:
     """Where a thread stood at many moments: `most` of the `looks` on one and the same instruction.
 
     `lines` are the program's own lines it was seen in, `functions` those of their functions;
-    without `calls` that instruction cannot be native code that takes long.
+    without `calls` that instruction cannot be native code that takes long. `instant` looks found it
+    on such an instruction, where it can only run or wait to run. `place` is where it was mostly.
     """
 
     looks: int = 0
@@ -67,6 +73,8 @@ class Motion:
     lines: int = 0
     functions: int = 0
     calls: bool = True
+    instant: int = 0
+    place: str = ""
 
     @property
     def known(self) -> bool:
@@ -77,6 +85,16 @@ class Motion:
     def steady(self) -> float:
         """The share of the looks that found it on one instruction."""
         return self.most / self.looks if self.looks else 0.0
+
+    @property
+    def steps(self) -> bool:
+        """Whether it goes from instruction to instruction, as a loop of Python does."""
+        return self.steady < _MOSTLY_NATIVE or not self.calls
+
+    @property
+    def instant_ratio(self) -> float:
+        """The share of the looks that found it where nothing sleeps; 0 when they were too few."""
+        return self.instant / self.looks if self.known else 0.0
 
     def __str__(self) -> str:
         return f"{self.most} of {self.looks} looks on one instruction, {self.lines} lines in all"
@@ -96,14 +114,13 @@ class Thread:
     syscall: str | None
     args: tuple[int, ...]
     waits_on: tuple[int, ...]
-    cpu_ratio: float
+    cpu: CpuShare
     switches: int
     frames: tuple[Frame, ...]
     frames_after: tuple[Frame, ...]
     owns_gil: tuple[bool, ...]
     sleep_left_s: float | None
     timeout_left_s: float | None
-    run_delay_ratio: float | None
     motion: Motion = Motion()
 
     @cached_property
@@ -112,10 +129,11 @@ class Thread:
 
         Where the queue is not told: on the CPU in both looks.
         """
-        if self.run_delay_ratio is not None:
-            busy = self.cpu_ratio + self.run_delay_ratio > _HOT_RATIO
-            return busy and (self.switches <= _STILL_SWITCHES or self.cpu_ratio > _HOT_RATIO)
-        return self.state == self.state_after == "R" or self.cpu_ratio > _HOT_RATIO
+        if self.cpu.wanted > _HOT_RATIO:
+            return True
+        if self.cpu.asleep is None:
+            return self.state == self.state_after == "R"
+        return self.switches <= _STILL_SWITCHES and self.cpu.asleep < _SLEPT_LITTLE
 
     @cached_property
     def still(self) -> bool:
@@ -129,7 +147,7 @@ class Thread:
     @cached_property
     def gets_on(self) -> bool:
         """Seen at work in several places: it rests or waits only between two pieces of work."""
-        works = self.cpu_ratio > _WORKS
+        works = self.cpu.wanted > _WORKS
         if self.motion.known:
             seen = self.motion.functions > 1 or self.motion.lines > 2
             return (seen and works) or self.motion.lines > _LINES_MANY
@@ -310,6 +328,8 @@ class Case:
                 lines=len(one["places"]),
                 functions=len({(place["file"], place["function"]) for place in one["places"]}),
                 calls=one.get("calls", True),
+                instant=_instant(one),
+                place=next(map(_place, one["places"]), ""),
             )
             for one in self.listed("motion", "threads")
             if "looks" in one
@@ -359,12 +379,15 @@ class Case:
             for sample in self.samples
         ]
 
-    def _waited_for_cpu(self, look: Payload, after: Payload) -> float | None:
-        """The share of the window in which a thread was ready to run and did not."""
-        before, then = look.get("run_delay_ns"), after.get("run_delay_ns")
-        if before is None or then is None:
-            return None
-        return float(then - before) / 1e9 / self._window_s
+    @cached_property
+    def _own_ratio(self) -> float:
+        """The share of the window in which a supervisor's threads had the interpreter, at most."""
+        shares = [
+            counted(look, self._after[look["tid"]], self._window_s)
+            for look in self.listed("process", "threads")
+            if look["name"].startswith(_OWN_PREFIXES) and look["tid"] in self._after
+        ]
+        return sum(got + (waited or 0.0) for got, waited in shares)
 
     def _thread(self, look: Payload) -> Thread:
         tid = int(look["tid"])
@@ -372,7 +395,7 @@ class Case:
         looks = self._sampled[:2]
         seen = [sampled[tid] for sampled in looks if tid in sampled]
         stacks = [self.stack_in(number, tid) for number in range(len(looks))]
-        ticks = after["cpu_ticks"] - look["cpu_ticks"]
+        motion = self._motions.get(tid, Motion())
         return Thread(
             tid=tid,
             name=str(seen[0]["name"]) if seen and seen[0]["name"] else str(look["name"]),
@@ -384,13 +407,21 @@ class Case:
             syscall=look["syscall"],
             args=tuple(look["args"]),
             waits_on=tuple(look["waits_on"]),
-            cpu_ratio=ticks / _TICKS_PER_S / self._window_s,
+            cpu=shared(look, after, self._window_s, self._own_ratio, motion.instant_ratio),
             switches=after["switches"] - look["switches"],
             frames=stacks[0] if stacks else (),
             frames_after=stacks[1] if len(stacks) > 1 else (),
             owns_gil=tuple(bool(one["owns_gil"]) for one in seen),
             sleep_left_s=look.get("sleep_left_s"),
             timeout_left_s=look.get("timeout_left_s"),
-            run_delay_ratio=self._waited_for_cpu(look, after),
-            motion=self._motions.get(tid, Motion()),
+            motion=motion,
         )
+
+
+def _place(one: Payload) -> str:
+    return f"{one['function']} ({one['file']}:{one.get('line', '?')})"
+
+
+def _instant(one: Payload) -> int:
+    """An older bundle tells of the instruction that was seen most often alone."""
+    return int(one["instant"]) if "instant" in one else 0 if one.get("calls", True) else one["most"]

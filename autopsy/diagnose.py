@@ -127,6 +127,6 @@ def _what_was_seen(case: Case) -> tuple[str, ...]:
         )
     return tuple(
         f"process: thread {one.tid} ({one.name}) state {one.state} in {one.syscall or 'no call'} "
-        f"(wchan {one.wchan}), {one.cpu_ratio:.0%} CPU, {one.switches} switches: {one.where}"
+        f"(wchan {one.wchan}), {one.cpu.got:.0%} CPU, {one.switches} switches: {one.where}"
         for one in case.threads[:5]
     )

@@ -60,15 +60,14 @@ def examine(
     `last` come when all others are done, or have left them no more time.
     Raises NoSuchPatient, PatientReplaced, AlreadyExamined.
     """
-    with open_patient(pid, start_ticks) as patient:
+    kept_back = min(_LAST_S, max(0.0, deadline_mono - clock.mono()) / 4) if last else 0.0
+    with open_patient(pid, start_ticks, deadline_mono - kept_back) as patient:
         visit = Visit(pid, patient.start_ticks, deadline_mono, before_kill)
         gave_way = partial(dumper.stop_all, "it gave way to the examination before a kill")
         with sole_examiner(visit, gave_way) as remark:
             try:
-                left_s = max(0.0, deadline_mono - clock.mono())
-                kept_back = min(_LAST_S, left_s / 4) if last else 0.0
                 chosen = (*registry(dumper, kept), _SECRETS)
-                *sections, harvested = runner.run(patient, chosen, deadline_mono - kept_back)
+                *sections, harvested = runner.run(patient, chosen, patient.deadline_mono)
             finally:
                 dumper.stop_all()
             sections += runner.run(patient, last, deadline_mono) if last else []

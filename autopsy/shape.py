@@ -68,14 +68,13 @@ _LOOK = {
     "waits_on": [0],
     "cpu_ticks": 0,
     "switches": 0,
-    "sleep_left_s": _NUMBER,
-    "timeout_left_s": _NUMBER,
-    "run_delay_ns": _NUMBER,
+    **dict.fromkeys(("sleep_left_s", "timeout_left_s"), _NUMBER),
+    **dict.fromkeys(("mono_s", "cpu_ns", "run_delay_ns"), _NUMBER),
 }
 _LATER = {
     **dict.fromkeys(("tid", "cpu_ticks", "switches"), Needed(0)),
     **dict.fromkeys(("state", "wchan"), Needed("")),
-    "run_delay_ns": _NUMBER,
+    **dict.fromkeys(("mono_s", "cpu_ns", "run_delay_ns"), _NUMBER),
 }
 _SAMPLE = {"threads": Maybe([{"tid": _TID, "name": "", "owns_gil": False, "stack": -1}])}
 _PLACE = dict.fromkeys(("file", "function"), Needed(""))
@@ -84,6 +83,7 @@ _MOTION = {
     **dict.fromkeys(("instructions", "most"), 0),
     "places": [_PLACE],
     "calls": _FLAG,
+    "instant": _NUMBER,
 }
 _SOCKET = {
     "fd": _FD,

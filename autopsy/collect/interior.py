@@ -17,8 +17,9 @@ from autopsy.cpython.reader import OutOfTime, Unreadable
 from autopsy.section import Payload, Skipped
 
 TIME_BOX_S = 2.0
-# Leaves time for the section to be handed over before its box closes.
+# Leave time for the section to be handed over before its box closes, or the whole budget ends.
 _READING_S = 1.7
+_HANDING_S = 0.1
 
 
 class Interior:
@@ -46,7 +47,7 @@ class Interior:
         return self._read(patient, motion.collect)
 
     def _read(self, patient: Patient, collect: Callable[[Interpreter], Payload]) -> Payload:
-        interpreter = self._interpreter(patient.pid)
+        interpreter = self._interpreter(patient)
         try:
             try:
                 return collect(interpreter)
@@ -55,13 +56,14 @@ class Interior:
         except Unreadable as exc:
             raise Skipped("it changed too quickly to be read") from exc
         except OutOfTime as exc:
-            raise Skipped(f"not read in {_READING_S} s") from exc
+            raise Skipped("there was not enough time to read it") from exc
 
-    def _interpreter(self, pid: int) -> Interpreter:
+    def _interpreter(self, patient: Patient) -> Interpreter:
         with self._guard:
             if self._opened is None and not self._reason:
+                ends = min(clock.mono() + _READING_S, patient.deadline_mono - _HANDING_S)
                 try:
-                    self._opened = open_interpreter(pid, clock.mono() + _READING_S)
+                    self._opened = open_interpreter(patient.pid, ends)
                 except Skipped as exc:
                     self._reason = str(exc)
             if self._opened is None:

@@ -7,6 +7,7 @@ time can only mean that the patient was replaced before we came.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -29,12 +30,16 @@ _LEAST_WINDOW_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """One process: its pid, its start time in ticks since boot, a pidfd, when we opened it."""
+    """One process: its pid, its start time in ticks since boot, a pidfd, when we opened it.
+
+    What was seen of it by `deadline_mono` counts; the collectors are not waited for any longer.
+    """
 
     pid: int
     start_ticks: int
     pidfd: int
     opened_mono: float
+    deadline_mono: float = math.inf
 
     def is_there(self) -> bool:
         """Return whether the pid still belongs to this process (an unreaped one counts)."""
@@ -108,7 +113,9 @@ def gone(pid: int) -> Patient:
 
 
 @contextlib.contextmanager
-def open_patient(pid: int, start_ticks: int | None = None) -> Iterator[Patient]:
+def open_patient(
+    pid: int, start_ticks: int | None = None, deadline_mono: float = math.inf
+) -> Iterator[Patient]:
     """Pin a process for the length of a capture.
 
     Raises NoSuchPatient, or PatientReplaced when `start_ticks` is given and differs.
@@ -133,6 +140,6 @@ def open_patient(pid: int, start_ticks: int | None = None) -> Iterator[Patient]:
                 "process",
                 remedy="The process you meant has ended; look at how it ended instead.",
             )
-        yield Patient(pid, stat.start_ticks, pidfd, opened)
+        yield Patient(pid, stat.start_ticks, pidfd, opened, deadline_mono)
     finally:
         os.close(pidfd)

@@ -74,8 +74,9 @@ def collect_movement(patient: Patient) -> Payload:
 def threads(pid: int) -> list[Payload]:
     """Return one entry per thread, main thread first.
 
-    Shapes: tid, name, state, cpu (the last it ran on), cpu_ticks, cpu_ns and run_delay_ns (how long
-    it ran and waited for a CPU), switches (voluntary), wchan, syscall, args, opens
+    Shapes: tid, name, state, cpu (the last it ran on), cpu_ticks, mono_s (when it was looked at),
+    cpu_ns and run_delay_ns (how long it ran and waited for a CPU), switches (voluntary), wchan,
+    syscall, args, opens
     (the path, of a thread that waits in an open), waits_on (fds),
     sleep_left_s (of a thread in a sleep; None when unknown), timeout_left_s (of any other wait that
     ends by itself; None when it has no timeout or none that can be read).
@@ -95,6 +96,7 @@ def threads(pid: int) -> list[Payload]:
                 "state": stat.state,
                 "cpu": stat.cpu,
                 "cpu_ticks": stat.cpu_ticks,
+                "mono_s": round(clock.mono(), 4),
                 **_scheduling(f"{base}/schedstat"),
                 "switches": int(switches),
                 "wchan": procfs.read_text(f"{base}/wchan") or "",

@@ -44,7 +44,8 @@ def collect(interpreter: Interpreter) -> Payload:
 
     Shapes: threads (tid, looks, instructions = distinct innermost ones, stacks = distinct ones,
     most = looks at the instruction seen most often, calls = whether that one can run native code
-    for long, places = the program's own lines with looks).
+    for long, instant = looks at instructions that cannot, places = the program's own lines with
+    looks).
     """
     tracks = [_Track(one) for one in interpreter.threads[:_MAX_THREADS]]
     try:
@@ -90,6 +91,11 @@ def _entry(interpreter: Interpreter, track: _Track) -> Payload:
         place = _own_place(stack, codes)
         if place is not None:
             own[place] += count
+    instant = sum(
+        count
+        for (code, instruction), count in innermost.items()
+        if not _can_take_long(codes[code], instruction)
+    )
     best, most = next(iter(innermost.most_common(1)), ((0, 0), 0))
     return {
         "tid": track.thread.tid,
@@ -97,6 +103,7 @@ def _entry(interpreter: Interpreter, track: _Track) -> Payload:
         "instructions": len(innermost),
         "stacks": len(whole),
         "most": most,
+        "instant": instant,
         "calls": _can_take_long(codes.get(best[0]), best[1]),
         "places": [
             {"function": function, "file": file, "line": line, "looks": count}

@@ -27,8 +27,8 @@ def sleep(_: Case, one: Thread, seen: str) -> Iterator[Diagnosis]:
     if one.stack_moved:
         note = f"movement, stacks: {one.switches} wake-ups, at another place in the second sample"
         yield hit(Code.NONE_PROGRESSING, 0.45, seen, note, where)
-    elif one.cpu_ratio > _WORKS:
-        note = f"movement: {one.cpu_ratio:.0%} CPU between its sleeps"
+    elif one.cpu.wanted > _WORKS:
+        note = f"movement: between its sleeps {one.cpu.told(limited=False)}"
         yield hit(Code.NONE_PROGRESSING, 0.5, seen, note, where)
     elif one.switches > 0:
         yield from _in_turns(one, seen, where)

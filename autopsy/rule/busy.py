@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from autopsy.case import Case, Frame, Thread
 from autopsy.cause import Code, Diagnosis, hit
 
-_TOTAL_HOT, _SHARE_HOT = 0.7, 0.2
+_TOTAL_HOT, _SHARE_HOT, _SOME = 0.7, 0.2, 0.05
 # In the movement window: a thread that waits for the GIL wakes every 5 ms.
 _GIL_WAITER_SWITCHES = 6
 _RESTLESS_SWITCHES = 25
 # Several threads that switch this often and share the CPU do nothing else.
 _FRANTIC_SWITCHES, _FRANTIC_CPU = 150, 0.3
-# Shares of the looks at one instruction: a loop of Python is never on one of them for so long.
-_MOSTLY_NATIVE, _ALL_NATIVE = 0.85, 0.97
+# Nearly all looks at one instruction: a loop of Python is never on one of them for so long.
+_ALL_NATIVE = 0.97
 # A thread that nobody wakes has at most the switches of our own looks.
 _WOKEN_SWITCHES = 2
 # Functions of its own in which a thread with one endless loop is seen.
@@ -27,10 +27,10 @@ _C_LIBRARIES = ("libc.", "libc-", "ld-", "[vdso]", "libpthread", "libm.")
 
 def busy(case: Case) -> Iterator[Diagnosis]:
     """Name threads that are on the CPU."""
-    total = sum(one.cpu_ratio for one in case.threads)
+    total = sum(one.cpu.wanted for one in case.threads)
     for one in case.threads:
         # Threads that take turns at the GIL are each asleep half of the time.
-        taking_turns = total > _TOTAL_HOT and one.cpu_ratio > _SHARE_HOT
+        taking_turns = total > _TOTAL_HOT and one.cpu.wanted > _SHARE_HOT
         if (one.running or taking_turns) and one not in _restless(case):
             yield from _one_busy(case, one)
 
@@ -38,15 +38,18 @@ def busy(case: Case) -> Iterator[Diagnosis]:
 def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
     seen = (
         f"process, movement: thread {one.tid} state {one.state}, then {one.state_after}, "
-        f"{one.cpu_ratio:.0%} CPU, {one.switches} switches"
+        f"{one.switches} switches, {one.cpu.told(limited=case.throttled > 0)}"
     )
-    where = f"stacks: {one.where}"
+    place = f"motion: mostly in {one.motion.place}" if one.motion.place else ""
+    where = place if place and not one.frames else f"stacks: {one.where}"
     leaf_fixed = bool(one.frames) and one.frames[:1] == one.frames_after[:1]
     native = _native_leaf(case, one)
-    if one.motion.known and one.owns_gil:
+    if one.motion.known and (one.owns_gil or one.motion.steps):
         yield from _by_motion(case, one, seen, where)
     elif not one.frames or not one.owns_gil:
-        yield hit(Code.BUSY_PYTHON, 0.3, seen, "stacks: none, so Python and native look alike")
+        # It asks for more than it gets, and gets something.
+        sure = 0.4 if one.cpu.wanted > _TOTAL_HOT and one.cpu.got > _SOME else 0.3
+        yield hit(Code.BUSY_PYTHON, sure, seen, "stacks: none, so Python and native look alike")
     elif not any(one.owns_gil) and leaf_fixed and one.switches < _GIL_WAITER_SWITCHES:
         yield hit(Code.BUSY_NATIVE, 0.85, seen, f"{where}, without the GIL in both samples")
     elif native and leaf_fixed and all(one.owns_gil):
@@ -61,7 +64,7 @@ def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:
         yield hit(Code.BUSY_NATIVE_GIL, 0.45, seen, where, note)
     else:
         # Many short waits, or never the GIL: it may be the calls that keep it busy.
-        waits = one.switches > _RESTLESS_SWITCHES and one.cpu_ratio < _SHARE_HOT
+        waits = one.switches > _RESTLESS_SWITCHES and one.cpu.wanted < _SHARE_HOT
         sure = 0.5 if waits or not any(one.owns_gil) else 0.8
         yield hit(Code.BUSY_PYTHON, sure, seen, f"{where}, elsewhere or without the GIL once")
 
@@ -71,11 +74,11 @@ def _by_motion(case: Case, one: Thread, seen: str, where: str) -> Iterator[Diagn
     motion = f"motion: {one.motion}"
     held = "throughout" if all(one.owns_gil) else "now and then" if any(one.owns_gil) else "never"
     gil = f"stacks: the GIL held {held}"
-    if one.motion.steady < _MOSTLY_NATIVE or not one.motion.calls:
+    if one.motion.steps:
         # Many places of its own may well be work that gets on.
         sure = 0.85 if one.motion.functions <= _FEW else 0.7
-        slept = one.switches > 1 and one.cpu_ratio < _TOTAL_HOT
-        kept_off = case.throttled > 0 or one.cpu_ratio < _SHARE_HOT
+        slept = one.switches > 1 and one.cpu.wanted < _TOTAL_HOT
+        kept_off = case.throttled > 0 or one.cpu.got < _SHARE_HOT
         yield hit(Code.BUSY_PYTHON, 0.55 if slept or kept_off else sure, seen, motion, where)
     elif one.motion.steady < _ALL_NATIVE:
         native = Code.BUSY_NATIVE_GIL if any(one.owns_gil) else Code.BUSY_NATIVE
@@ -83,7 +86,7 @@ def _by_motion(case: Case, one: Thread, seen: str, where: str) -> Iterator[Diagn
         yield hit(Code.BUSY_PYTHON, 0.48, seen, motion, where)
     elif all(one.owns_gil):
         # One that hardly ran was on one instruction because it hardly ran.
-        sure = 0.9 if one.cpu_ratio > _SHARE_HOT else 0.6
+        sure = 0.9 if one.cpu.got > _SHARE_HOT else 0.6
         yield hit(Code.BUSY_NATIVE_GIL, sure, seen, motion, gil, where)
     elif any(one.owns_gil):
         yield hit(Code.BUSY_NATIVE, 0.55, seen, motion, gil, where)
@@ -98,7 +101,7 @@ def livelock(case: Case) -> Iterator[Diagnosis]:
     if restless:
         lines = (f"movement: thread {one.tid}, {one.switches} wake-ups" for one in restless)
         where = (f"stacks: {one.where}" for one in restless)
-        frantic = sum(one.cpu_ratio for one in restless) > _FRANTIC_CPU
+        frantic = sum(one.cpu.wanted for one in restless) > _FRANTIC_CPU
         frantic = frantic and all(one.switches > _FRANTIC_SWITCHES for one in restless)
         yield hit(Code.BUSY_LIVELOCK, 0.78 if frantic else 0.5, *lines, *where)
 

@@ -75,10 +75,10 @@ def starved(case: Case) -> Iterator[Diagnosis]:
         line = f"host: its control group was out of CPU time in {throttled:.0%} of the periods"
         yield hit(Code.STARVED_HOST, 0.7, line)
     for one in case.threads:
-        waited = min(one.run_delay_ratio or 0.0, 1.0)
-        if waited > _STARVED and one.cpu_ratio < 1 - _STARVED:
+        waited = min(one.cpu.waited or 0.0, 1.0)
+        if waited > _STARVED and one.cpu.got < 1 - _STARVED:
             # Its own other threads may be what it waits for.
-            own = sum(other.cpu_ratio for other in case.threads if other is not one)
+            own = sum(other.cpu.got for other in case.threads if other is not one)
             yield hit(
                 Code.STARVED_HOST,
                 0.5 if waited > _STARVING and own < 1 - _STARVING else 0.35,

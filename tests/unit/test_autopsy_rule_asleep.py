@@ -243,7 +243,7 @@ LINES = {
     "sleeps: at two places": (
         "movement, stacks: 0 wake-ups, at another place in the second sample"
     ),
-    "sleeps: with work in between": "movement: 8% CPU between its sleeps",
+    "sleeps: with work in between": "movement: between its sleeps 8% CPU",
     "sleeps: in turns, until something": "stacks: in the loop `while not ready()`",
     "sleeps: in turns, for ever": (
         "stacks: its loop `while True` has no way out: it waits for nothing in particular"

@@ -169,12 +169,12 @@ def queued(share: float, cpu: int = 0, others_cpu: int | None = None) -> dict[st
 STARVED = {
     "nearly always": (queued(0.9), [("starved.host", 0.5), ("busy.python", 0.3)]),
     "often": (queued(0.7), [("starved.host", 0.35), ("busy.python", 0.3)]),
-    "half of the time": (queued(0.55, 4), [("busy.python", 0.3)]),
+    "half of the time": (queued(0.55, 4), [("busy.python", 0.4)]),
     "nearly always, behind its own threads": (
         queued(0.9, others_cpu=5),
         [("starved.host", 0.35), ("busy.python", 0.3)],
     ),
-    "often, and on the CPU for the rest": (queued(0.61, 12), [("busy.python", 0.3)]),
+    "often, and on the CPU for the rest": (queued(0.61, 12), [("busy.python", 0.4)]),
     "its limit is used up": (
         throttled(0.6, moving(30, ALWAYS)),
         [("starved.host", 0.7), ("busy.python", 0.55)],

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import threading
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from supervisor.clock import Clock, SystemClock
 from supervisor.errors import NoResult, StoreUnavailable, UnknownTask, WaitTimeout
@@ -33,11 +33,16 @@ from supervisor.store import (
     new_task_id,
     open_store,
 )
+from supervisor.store.access import AccessBook
+from supervisor.store.ledger.access import Access
+from supervisor.store.ledger.audit import NoteReason
 
 __all__ = ["Acted", "Client", "Handle", "HistoryLine", "TaskView", "as_ids", "unknown_task"]
 
 #: A wait looks soon, then less and less often: a short task is seen within its own time again.
 POLL_FIRST_S, POLL_MOST_S, POLL_GROWTH = 0.002, 0.2, 1.5
+
+T = TypeVar("T")
 
 
 class Handle:
@@ -255,6 +260,35 @@ class Client:
     def record_autopsy(self, record: AutopsyRecord) -> None:
         """Write down a bundle that was taken by hand."""
         self._ledger(create=False).run(lambda tx: tx.record_autopsy(record))
+
+    # --- the pages' door -----------------------------------------------------------------------
+
+    @property
+    def access(self) -> AccessBook:
+        """Who may sign in at the pages. Raises: StoreUnavailable when there is no store."""
+        return AccessBook(self._opened(create=False))
+
+    def change_access(self, act: Callable[[Access, datetime], T]) -> T:
+        """Do something about who may sign in, in a transaction of its own; it may be tried anew."""
+        ledger = self._ledger(create=False)
+        now = ledger.clock.now()
+        return ledger.run(lambda tx: act(tx.access, now))
+
+    def note_download(self, record: AutopsyRecord, *, by: str) -> None:
+        """Write down that somebody takes a bundle home."""
+        ledger = self._ledger(create=False)
+        now = ledger.clock.now()
+        reason = NoteReason.AUTOPSY_DOWNLOADED
+        ledger.run(
+            lambda tx: tx.note(
+                record.task_id,
+                record.attempt,
+                reason=reason,
+                text=record.autopsy_id,
+                now=now,
+                operator=by,
+            )
+        )
 
     # --- opening ------------------------------------------------------------------------------
 

@@ -36,9 +36,11 @@ from supervisor.store.schema import (
     tasks,
     workers,
 )
-from supervisor.store.search import find_ends, find_page
+from supervisor.store.search import find_autopsies, find_ends, find_page
 from supervisor.store.view import (
     AttemptView,
+    AutopsyFilter,
+    AutopsyPage,
     Backlog,
     CheckpointView,
     Counts,
@@ -255,6 +257,11 @@ class Reader:
         query = query.order_by(autopsies.c.created_at.desc()).limit(limit)
         with self._store.reading() as connection:
             return [AutopsyRecord(**row._mapping) for row in connection.execute(query)]
+
+    def find_autopsies(self, wanted: AutopsyFilter) -> AutopsyPage:
+        """Return one page of bundles, newest first."""
+        with self._store.reading() as connection:
+            return find_autopsies(connection, wanted)
 
     def autopsy(self, autopsy_id: str) -> AutopsyRecord | None:
         """Return one bundle's record; None if there is none."""

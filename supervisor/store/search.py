@@ -16,8 +16,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from supervisor.model.states import State
-from supervisor.store.schema import tasks
-from supervisor.store.view import TaskFilter
+from supervisor.store.record import AutopsyRecord
+from supervisor.store.schema import autopsies, tasks
+from supervisor.store.view import AutopsyFilter, AutopsyPage, TaskFilter
 
 #: Rows of a stream that one page may test: about 20 ms on SQLite.
 WINDOW = 20_000
@@ -134,3 +135,36 @@ def find_ends(connection: sa.Connection, end: str, limit: int) -> list[str]:
         query = sa.select(newest.c.task_id).where(newest.c.task_id.endswith(end, autoescape=True))
         found += connection.execute(query.limit(limit)).scalars()
     return sorted(found)
+
+
+def find_autopsies(connection: sa.Connection, wanted: AutopsyFilter) -> AutopsyPage:
+    """Return one page of bundles, newest first; tests a bounded number of them."""
+    window = _autopsy_window(connection, wanted.before_id)
+    tests = [] if not wanted.type else [tasks.c.type == wanted.type]
+    tests += [] if not wanted.verdict else [window.c.verdict == wanted.verdict]
+    limit = max(1, min(wanted.limit, PAGE_MAX))
+    query = (
+        sa.select(window, tasks.c.type)
+        .select_from(window.outerjoin(tasks, tasks.c.task_id == window.c.task_id))
+        .where(*tests)
+        .order_by(window.c.created_at.desc(), window.c.autopsy_id.desc())
+        .limit(limit + 1)
+    )
+    found = [
+        (AutopsyRecord(**{name: row[name] for name in autopsies.c.keys()}), row["type"])  # noqa: SIM118
+        for row in connection.execute(query).mappings()
+    ]
+    next_id = found[limit - 1][0].autopsy_id if len(found) > limit else None
+    return AutopsyPage(tuple(found[:limit]), next_id)
+
+
+def _autopsy_window(connection: sa.Connection, before_id: str | None) -> sa.Subquery:
+    column = autopsies.c
+    newest = sa.select(autopsies)
+    if before_id is not None:
+        last = sa.select(column.created_at).where(column.autopsy_id == before_id)
+        before = connection.execute(last).scalar()
+        older = sa.or_(column.created_at < before, column.autopsy_id < before_id)
+        newest = newest.where(column.created_at <= before, older)
+    newest = newest.order_by(column.created_at.desc(), column.autopsy_id.desc())
+    return newest.limit(WINDOW).subquery()

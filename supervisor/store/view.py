@@ -9,6 +9,7 @@ from datetime import datetime
 from supervisor.model.outcome import StopMark
 from supervisor.model.record import ProcessIdentity
 from supervisor.model.states import REQUEUE_REASONS, State
+from supervisor.store.record import AutopsyRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +91,27 @@ class TaskPage:
     """
 
     tasks: tuple[TaskLine, ...]
+    next_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutopsyFilter:
+    """Which bundles to list. Empty means any; `before_id` continues after a page."""
+
+    type: str = ""
+    verdict: str = ""
+    before_id: str | None = None
+    limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class AutopsyPage:
+    """Bundles, newest first, each with the type of its task (None when that is gone).
+
+    `next_id` is the `before_id` of the next page, or None at the end.
+    """
+
+    autopsies: tuple[tuple[AutopsyRecord, str | None], ...]
     next_id: str | None
 
 

@@ -38,6 +38,15 @@ class NoteReason(StrEnum):
     NODE_RETURNED = "node_returned"
     CLOCK_SET = "clock_set"
     ARCHIVED = "archived"
+    SIGNED_IN = "signed_in"
+    SIGNED_OUT = "signed_out"
+    SIGN_IN_REFUSED = "sign_in_refused"
+    USER_ADDED = "user_added"
+    USER_REMOVED = "user_removed"
+    PASSWORD_CHANGED = "password_changed"  # noqa: S105 - a word about one
+    TOKEN_CREATED = "token_created"  # noqa: S105
+    TOKEN_REVOKED = "token_revoked"  # noqa: S105
+    AUTOPSY_DOWNLOADED = "autopsy_downloaded"
 
 
 def insert_audit() -> Ordered:

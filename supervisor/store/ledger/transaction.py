@@ -27,6 +27,7 @@ from supervisor.model.record import (
 from supervisor.model.spec import TaskSpec
 from supervisor.store.engine import Store
 from supervisor.store.ledger import claim, clock, finish, intervene, lease, node, retire, submit
+from supervisor.store.ledger.access import Access
 from supervisor.store.ledger.audit import SUPERVISOR, write_note
 from supervisor.store.ledger.intervene import Act
 from supervisor.store.record import AutopsyRecord, Orphan, Retired, WorkerRecord
@@ -212,6 +213,11 @@ class Transaction(Look):
     def record_autopsy(self, record: AutopsyRecord) -> None:
         """Write down a bundle; a later record of the same id replaces it."""
         node.record_autopsy(self._session, record)
+
+    @property
+    def access(self) -> Access:
+        """The verbs about who may sign in at the pages."""
+        return Access(self._session)
 
     def note(
         self,

@@ -14,13 +14,12 @@ import json
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 from supervisor.clock import Clock
 from supervisor.errors import IllegalTransition, StoreBusy, StoreUnavailable, SupervisorError
-from supervisor.model.record import Claim, Owner
 from supervisor.model.spec import parse_spec
 from supervisor.node import port
 from supervisor.node.answering import Answering
@@ -210,6 +209,7 @@ class StoreScribe:
         self, writes: Sequence[port.Request], claims: Sequence[port.ClaimFor]
     ) -> list[port.Reply]:
         answers: list[port.Reply] = []
+        claimed: list[Callable[[], port.Reply]] = []
         sent_boot = self._clock.boot()
         with self._ledger.transaction() as tx:
             finishes = [r for r in writes if isinstance(r, port.Finish)]
@@ -222,8 +222,8 @@ class StoreScribe:
                 known = tx.revive(self._node_id, request.lease_s, self._store.skew_s)
                 renewed = port.LeaseRenewed(sent_boot, self._store.skew_s)
                 answers.append(renewed if known else port.StoreGone())
-            answers += [self._claim(tx, claim) for claim in claims]
-        return answers
+            claimed += [self._claim(tx, claim) for claim in claims]
+        return [*answers, *(answer() for answer in claimed)]
 
     def _one_by_one(self) -> list[port.Reply]:
         """Write each request alone, so that one that cannot be written takes no other with it."""
@@ -349,8 +349,8 @@ class StoreScribe:
 
         Returns the answers when nothing is due, none when there is something to claim.
         """
-        if any(claim.tips for claim in claims):
-            return []
+        if self._store.is_shared or any(claim.tips for claim in claims):
+            return []  # on a server to claim nothing costs no more than to look
         now = self._clock.now()
         looked = self._looked_at(claims)
         due = any(one.next_due is not None and one.next_due <= now for one in looked)
@@ -371,33 +371,31 @@ class StoreScribe:
                 for claim in claims
             ]
 
-    def _claim(self, tx: Transaction, claim: port.ClaimFor) -> port.Claimed:
-        got: list[Claim] = []
-        for owners, only in ((claim.owners, None), (claim.ahead, claim.ahead_types)):
-            got += self._take(tx, claim, owners, only)
-        if not claim.scan:
-            return port.Claimed(claim.places, tuple(got), scanned=False)
-        full = len(got) == len(claim.places)
-        next_due = None if full else tx.next_due(claim.queues, claim.types)
-        return port.Claimed(claim.places, tuple(got), next_due, paused=tx.paused())
-
-    def _take(
-        self,
-        tx: Transaction,
-        claim: port.ClaimFor,
-        owners: Sequence[Owner],
-        only: Collection[str] | None,
-    ) -> list[Claim]:
-        return tx.claim(
-            owners,
-            node_id=self._node_id,
-            queues=claim.queues,
-            types=claim.types,
-            only=only,
-            tips=claim.tips,
-            scan=claim.scan,
-            now=self._clock.now(),
+    def _claim(self, tx: Transaction, claim: port.ClaimFor) -> Callable[[], port.Claimed]:
+        """Claim, and return what gives the answer once the transaction is over."""
+        got = tuple(
+            tx.claim(
+                claim.places,
+                node_id=self._node_id,
+                queues=claim.queues,
+                types=claim.types,
+                only=claim.ahead_types,
+                free=len(claim.owners),
+                tips=claim.tips,
+                scan=claim.scan,
+                now=self._clock.now(),
+            )
         )
+        if not claim.scan:
+            return lambda: port.Claimed(claim.places, got, scanned=False)
+        full = len(got) == len(claim.places)
+        outlook = tx.outlook(claim.queues, claim.types, levels=not full)
+
+        def answer() -> port.Claimed:
+            seen = outlook()
+            return port.Claimed(claim.places, got, seen.next_due, paused=seen.paused)
+
+        return answer
 
     def _post(self, replies: Sequence[port.Reply]) -> None:
         if replies:

@@ -1,8 +1,9 @@
 """Rings at a server without ever making the caller wait for it.
 
 Secret kept here: a thread that owns the connection, made at the first ring. Rings gather while it
-is busy and go out together; a server that fails is left alone for a growing pause. Nothing of it is
-used after a fork, and what was rung just before a program ends still goes out. Private to queue.
+is busy and for a moment after each that went out, and go out together; a server that fails is left
+alone for a growing pause. Nothing of it is used after a fork, and what was rung just before a
+program ends still goes out. Private to queue.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from supervisor.telemetry.events import emit
 LAST_RINGS_S = 0.5
 #: The pause after a failure doubles up to the most; a server that is back is rung that soon.
 PAUSE_FIRST_S, PAUSE_MOST_S = 0.1, 1.0
+#: After a ring the next waits so long, so that a program that submits one task after the other does
+#: not ring for each: the first begins at once, and who listens looks at all that waits.
+GAP_S = 0.003
 #: More ids than this are not worth keeping: the nodes are told to look at the table instead.
 MOST_IDS = 20_000
 
@@ -140,14 +144,14 @@ class _Messenger:
         line: Line | None = None
         while (batch := self._next()) is not None:
             line = self._send(line, batch)
+            self._clock.sleep(GAP_S)
         if line is not None:
             line.close()
 
     def _next(self) -> _Batch | None:
         """Wait for rings and return them; None when all is said."""
         with self._changed:
-            while not self._batch and not self._finishing:
-                self._changed.wait()
+            self._changed.wait_for(lambda: self._batch or self._finishing)
             batch, self._batch = self._batch, _Batch()
             return batch or None
 

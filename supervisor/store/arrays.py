@@ -18,6 +18,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.types import NullType, TypeEngine
 
 from supervisor.store.session import (
+    Answer,
     Build,
     BuildSized,
     Ordered,
@@ -148,25 +149,55 @@ def _each(sql: str, arrays: dict[str, str]) -> str:
 
 
 class ArraySession(Session):
-    """A connection in an open transaction on PostgreSQL.
+    """A connection in an open transaction on PostgreSQL, or `begin` opens one in a pipeline.
 
-    In a pipeline what asks for no answer is sent and not waited for; its error comes with the next
+    It is opened when it must be: a statement that is alone is a transaction by itself. In the
+    pipeline what asks for no answer is sent and not waited for; its error comes with the next
     answer, or at the end.
     """
 
-    __slots__ = ("_connection", "_pipeline")
+    __slots__ = ("_alone", "_begin", "_connection", "_may_be_alone", "_pipeline")
 
     has_leases = True
     _statements: ArrayStatements
 
-    def __init__(self, connection: Any, statements: ArrayStatements, pipeline: Any = None) -> None:
-        super().__init__(connection.cursor(), statements)
+    def __init__(
+        self,
+        connection: Any,
+        statements: ArrayStatements,
+        begin: Callable[[], Any] | None = None,
+        *,
+        may_be_alone: bool = True,
+    ) -> None:
+        super().__init__(None, statements)
         self._connection = connection
-        self._pipeline = pipeline
+        self._may_be_alone = may_be_alone
+        self._begin = begin
+        self._pipeline: Any = None
+        self._alone: tuple[str, Sequence[Any]] | None = None
+
+    def end(self) -> Any:
+        """Run the one statement that there was, or send the COMMIT and return its cursor."""
+        if self._begin is None:
+            return self._connection.execute("COMMIT", prepare=False)
+        if self._alone is not None:
+            self._connection.execute(*self._alone)
+        return None
 
     def rows(self, build: Build, *parameters: Any) -> list[Any]:
-        found: list[Any] = self._run(self._statements.compiled(build).one, parameters).fetchall()
-        return found
+        return self.ask(build, *parameters)()
+
+    def ask(self, build: Build, *parameters: Any) -> Answer:
+        answer: Answer = self._run(self._statements.compiled(build).one, parameters).fetchall
+        return answer
+
+    def ask_of(self, build: BuildSized, wanted: Iterable[str]) -> Answer:
+        given = [(one,) for one in dict.fromkeys(wanted)]
+        if not given:
+            return list
+        ways = self._statements.compiled(build, 1)
+        answer: Answer = self._run(ways.each, ways.columns(given)).fetchall
+        return answer
 
     def row(self, build: Build, *parameters: Any) -> Any:
         return self._run(self._statements.compiled(build).one, parameters).fetchone()
@@ -190,9 +221,9 @@ class ArraySession(Session):
             return
         ways = self._statements.compiled(build)
         if len(rows) == 1:
-            self._run(ways.one, rows[0])
+            self._send(ways.one, rows[0])
         else:
-            self._run(ways.many, ways.columns(rows))
+            self._send(ways.many, ways.columns(rows))
 
     def write_together(self, *writes: Write) -> None:
         """Insert rows into several tables in one statement: each costs what a row or two cost."""
@@ -206,7 +237,7 @@ class ArraySession(Session):
             for ways, rows in chosen
             for value in (rows[0] if len(rows) == 1 else ways.columns(rows))
         ]
-        self._run(f"WITH {parts} {last}" if parts else last, values)
+        self._send(f"WITH {parts} {last}" if parts else last, values)
 
     def lock(self, keys: Sequence[str]) -> None:
         self._run(_LOCK, [_texts(keys)]).fetchall()
@@ -214,7 +245,18 @@ class ArraySession(Session):
     def decode(self, value: Any) -> Any:
         return value.astimezone(UTC) if isinstance(value, datetime) else value
 
+    def _send(self, sql: str, parameters: Sequence[Any]) -> None:
+        """Run a statement that asks for no answer."""
+        if self._begin is not None and self._alone is None and self._may_be_alone:
+            self._alone = sql, parameters
+        else:
+            self._run(sql, parameters)
+
     def _run(self, sql: str, parameters: Sequence[Any]) -> Any:
+        if self._begin is not None:
+            self._pipeline, self._begin = self._begin(), None
+            if self._alone is not None:
+                self._run(*self._alone)
         cursor = self._connection.cursor()
         cursor.execute(sql, parameters)
         return cursor

@@ -8,8 +8,9 @@ the error says. Where another transaction stood in the way it is a `StoreBusy`: 
 
 from __future__ import annotations
 
+import select
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -70,6 +71,12 @@ class _Line(psycopg.Connection[Any]):
     """
 
     answer_s: float | None = ANSWER_S
+
+    def is_quiet(self) -> bool:
+        """Say whether nothing has come in while it was idle: what comes then is its end."""
+        poll = select.poll()
+        poll.register(self.fileno(), select.POLLIN)
+        return not poll.poll(0)
 
     def wait(self, gen: Any, interval: float = WAKE_S, timeout: float | None = None) -> Any:
         try:
@@ -186,14 +193,20 @@ class ServerStore(Store):
     @contextmanager
     def writing(self, *, wait_s: float = WRITE_DEADLINE_S) -> Iterator[Session]:  # noqa: ARG002 - time-outs of the server
         with plain_errors(self.name):
-            connection = self._begun()
+            connection = self._taken()
             sent = False
             try:
-                with connection.pipeline() as pipeline:
-                    yield ArraySession(connection, self.statements, pipeline)
+                with ExitStack() as pipeline:
+                    session = ArraySession(
+                        connection,
+                        self.statements,
+                        lambda: self._opened(connection, pipeline),
+                        may_be_alone=not self.is_pooled,  # the limits are set by a BEGIN there
+                    )
+                    yield session
                     sent = True
-                    end = connection.execute("COMMIT", prepare=False)
-                if end.statusmessage != "COMMIT":
+                    end = session.end()
+                if end is not None and end.statusmessage != "COMMIT":
                     raise AssertionError(f"a failed transaction was committed: {end.statusmessage}")
             except BaseException as error:
                 self._give_up(connection, error)
@@ -203,10 +216,19 @@ class ServerStore(Store):
                 raise
             self._idle.append(connection)
 
+    def _opened(self, connection: _Line, ends: ExitStack) -> psycopg.Pipeline:
+        """Begin a transaction in a pipeline."""
+        if self.is_pooled:  # several statements in one need the simple protocol
+            connection.execute(self._begin(), prepare=False)
+        pipeline = ends.enter_context(connection.pipeline())
+        if not self.is_pooled:
+            connection.execute(self._begin(), prepare=False)
+        return pipeline
+
     @contextmanager
     def looking(self) -> Iterator[Session]:
         with plain_errors(self.name):
-            connection = self._begun("SELECT 1")
+            connection = self._taken()
             try:
                 yield ArraySession(connection, self.statements)
             except BaseException:
@@ -231,23 +253,21 @@ class ServerStore(Store):
             return begin
         return begin + "".join(f"SET LOCAL {k} = '{v}';" for k, v in _LIMITS.items())
 
-    def _begun(self, first: str = "") -> _Line:
-        """Return a connection whose first statement has gone through: it may have been lost."""
+    def _taken(self) -> _Line:
+        """Return a connection that is not known to be lost."""
         while True:
             try:
-                connection, fresh = self._idle.pop(), False
+                connection = self._idle.pop()
             except IndexError:
-                connection, fresh = self._connect(), True
+                return self._connect()
             try:
-                if self.clock.boot() - self.clock.measured_at > MEASURE_EVERY_S:
-                    self._measure(connection)
-                connection.execute(first or self._begin(), prepare=False)
+                if connection.is_quiet():
+                    if self.clock.boot() - self.clock.measured_at > MEASURE_EVERY_S:
+                        self._measure(connection)
+                    return connection
             except psycopg.OperationalError:
-                self._give_up(connection)
-                if fresh:
-                    raise
-            else:
-                return connection
+                pass  # lost, and noticed by the measurement
+            connection.close()
 
     def _give_up(self, connection: _Line, error: BaseException | None = None) -> None:
         """Roll back; a connection that cannot even do that is closed, and its idle like too.

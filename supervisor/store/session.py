@@ -47,6 +47,8 @@ class Ordered:
 
 Build = Callable[[], Ordered]
 BuildSized = Callable[[int], Ordered]
+#: Returns the rows of a query that was sent, waiting for them if need be.
+Answer = Callable[[], list[Any]]
 #: A statement and the rows it is for.
 Write = tuple[Build, Sequence[tuple[Any, ...]]]
 
@@ -127,6 +129,19 @@ class Session:
         """Run a query and return its rows as tuples."""
         found: list[Any] = self._cursor.execute(self._statements.sql(build), parameters).fetchall()
         return found
+
+    def ask(self, build: Build, *parameters: Any) -> Answer:
+        """Send a query whose rows are fetched later, at the end of the transaction at the latest.
+
+        What is asked one after the other costs one round trip, where there are any.
+        """
+        found = self.rows(build, *parameters)
+        return lambda: found
+
+    def ask_of(self, build: BuildSized, wanted: Iterable[str]) -> Answer:
+        """Do the same with a query over any number of ids."""
+        found = self.rows_of(build, wanted)
+        return lambda: found
 
     def row(self, build: Build, *parameters: Any) -> Any:
         """Run a query and return its first row or None."""

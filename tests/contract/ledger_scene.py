@@ -144,5 +144,5 @@ def emptied(store: Store) -> Store:
     """Take every row out of a database that tests share; facts of the store as a whole stay."""
     names = ", ".join(table.name for table in metadata.sorted_tables if table is not store_facts)
     with store.writing() as session:
-        session._cursor.execute(f"TRUNCATE {names} RESTART IDENTITY")
+        session._run(f"TRUNCATE {names} RESTART IDENTITY", [])
     return store

@@ -66,6 +66,7 @@ class LedgerLife(RuleBasedStateMachine):
         self.stack = ExitStack()
         self.scene = Scene(self.stack.enter_context(type(self).opened()))
         self.ended: Counter[tuple[str, int]] = Counter()
+        self.told: dict[tuple[str, int], tuple[object, ...]] = {}
         self.written: set[str] = set()
 
     def teardown(self) -> None:
@@ -105,7 +106,15 @@ class LedgerLife(RuleBasedStateMachine):
         with self.scene.ledger.transaction() as tx:
             settlements = tx.finish(endings, chance=lambda: 0.0)
         for ending, settlement in zip(endings, settlements, strict=True):
-            self.ended[ending.task_id, ending.attempt] += settlement is not None
+            if settlement is None:
+                continue
+            which = ending.task_id, ending.attempt
+            told = ending.ended_at, ending.outcome.result_json, ending.outcome.error
+            if self.ended[which]:  # the very same ending, sent again, is answered as before
+                assert self.told[which] == told
+            else:
+                self.ended[which] += 1
+                self.told[which] = told
 
     @rule(chosen=st.lists(ids, min_size=1, max_size=3))
     def cancel(self, chosen: list[str]) -> None:
@@ -138,9 +147,14 @@ class LedgerLife(RuleBasedStateMachine):
     def lose_a_node(self, claim: Any) -> None:
         """The sweeper ends what a dead node held; its own report may still come, and is late."""
         for each in claim:
-            settlement = self.scene.finish(each, ended.node_lost("gone", ""))
-            assert (settlement is None) is bool(self.ended[each.task_id, each.attempt])
-            self.ended[each.task_id, each.attempt] += settlement is not None
+            which, outcome = (each.task_id, each.attempt), ended.node_lost("gone", "")
+            told = self.scene.now, outcome.result_json, outcome.error
+            settlement = self.scene.finish(each, outcome)
+            if self.ended[which]:
+                assert (settlement is None) is (self.told[which] != told)
+            else:
+                assert settlement is not None
+                self.ended[which], self.told[which] = 1, told
 
     @rule(seconds=SECONDS)
     def pass_time(self, seconds: int) -> None:

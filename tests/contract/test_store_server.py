@@ -270,12 +270,12 @@ def test_two_that_block_each_other_are_told_to_try_again(
     def act(tx: object) -> None:
         tries.append(1)
         session = tx._session  # type: ignore[attr-defined]
-        session._cursor.execute(update, [second])
+        session._run(update, [second])
         session._pipeline.sync()  # it is locked by now
         if len(tries) == 1:
             other.start()
             event.wait(5)
-        session._cursor.execute(update, [first])
+        session._run(update, [first])
 
     event = threading.Event()
 
@@ -305,7 +305,7 @@ def test_a_lock_that_somebody_keeps_is_not_waited_for_again(
 
 
 def _cancel_in_a_hurry(tx: Transaction, task_id: str) -> None:
-    tx._session._cursor.execute("SET LOCAL lock_timeout = '50ms'")
+    tx._session._run("SET LOCAL lock_timeout = '50ms'", [])
     tx.cancel([task_id], by="anna", reason="not needed", now=START)
 
 

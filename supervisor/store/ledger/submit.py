@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import uuid_utils
@@ -24,6 +25,10 @@ from supervisor.store.schema import WHOLE_QUEUE, outbox, queues, task_types, tas
 from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered
 
 EVENT_DUE = "task.due"
+#: Of a larger batch so many go out in one statement.
+AT_ONCE = 256
+
+Row = tuple[Any, ...]
 
 
 def new_task_id() -> str:
@@ -172,50 +177,58 @@ def encode_tags(tags: tuple[str, ...]) -> str | None:
 def _insert(
     session: Session, new: Mapping[str, TaskSpec], queues_of: Mapping[str, str], now: datetime
 ) -> None:
+    """Write them, some at a time: a server works on the first while the next are made ready."""
     at = session.encode(now)
-    task_rows: list[tuple[Any, ...]] = []
-    audit_rows: list[tuple[Any, ...]] = []
-    outbox_rows: list[tuple[Any, ...]] = []
-    for task_id, spec in new.items():
-        run_after = at if spec.run_after is None else session.encode(spec.run_after)
-        key = spec.dedup_key
-        task_rows.append(
-            (
-                task_id,
-                spec.type,
-                queues_of[task_id],
-                spec.priority,
-                "PENDING",
-                "submitted",
-                run_after,
-                0,
-                0,
-                0,
-                False,
-                at,
-                spec.timeout,
-                spec.soft_timeout,
-                spec.max_retries,
-                key,
-                key is not None,
-                spec.dedup_ttl,
-                spec.submitted_by,
-                encode_tags(spec.tags) if spec.tags else None,
-                spec.parent_id,
-                spec.params_json,
-            )
-        )
-        operator = spec.submitted_by or UNKNOWN_OPERATOR
-        audit_rows.append((task_id, 0, at, None, "PENDING", operator, "submitted", None))
-        outbox_rows.append((task_id, 0, EVENT_DUE, run_after, at))
     # Nobody looks first whether a queue is known: on a server an answer is a round trip more.
     queue_rows = [(name, WHOLE_QUEUE, False, at) for name in sorted(set(queues_of.values()))]
-    session.write_together(
-        (_insert_queue, queue_rows),
-        (_insert_task, task_rows),
-        (insert_audit, audit_rows),
-        (insert_event, outbox_rows),
+    rest = iter(new.items())
+    while some := list(islice(rest, AT_ONCE)):
+        session.write_together(
+            (_insert_queue, queue_rows),
+            (_insert_task, [_task_row(session, *one, queues_of[one[0]], at) for one in some]),
+            (insert_audit, [_audit_row(*one, at) for one in some]),
+            (insert_event, [_event_row(session, *one, at) for one in some]),
+        )
+        queue_rows = []
+
+
+def _task_row(session: Session, task_id: str, spec: TaskSpec, queue: str, at: Any) -> Row:
+    key = spec.dedup_key
+    return (
+        task_id,
+        spec.type,
+        queue,
+        spec.priority,
+        "PENDING",
+        "submitted",
+        at if spec.run_after is None else session.encode(spec.run_after),
+        0,
+        0,
+        0,
+        False,
+        at,
+        spec.timeout,
+        spec.soft_timeout,
+        spec.max_retries,
+        key,
+        key is not None,
+        spec.dedup_ttl,
+        spec.submitted_by,
+        encode_tags(spec.tags) if spec.tags else None,
+        spec.parent_id,
+        spec.params_json,
+        spec.traceparent,
     )
+
+
+def _audit_row(task_id: str, spec: TaskSpec, at: Any) -> Row:
+    operator = spec.submitted_by or UNKNOWN_OPERATOR
+    return (task_id, 0, at, None, "PENDING", operator, "submitted", None)
+
+
+def _event_row(session: Session, task_id: str, spec: TaskSpec, at: Any) -> Row:
+    run_after = at if spec.run_after is None else session.encode(spec.run_after)
+    return (task_id, 0, EVENT_DUE, run_after, at)
 
 
 def _select_same(size: int) -> Ordered:
@@ -284,6 +297,7 @@ def _insert_task() -> Ordered:
         "tags",
         "parent_id",
         "params",
+        "traceparent",
     )
 
 

@@ -25,10 +25,22 @@ from supervisor.model.record import (
     Submitted,
 )
 from supervisor.model.spec import TaskSpec
+from supervisor.model.trace import Trace
 from supervisor.store.engine import Store
-from supervisor.store.ledger import claim, clock, finish, intervene, lease, node, retire, submit
+from supervisor.store.ledger import (
+    claim,
+    clock,
+    due,
+    finish,
+    intervene,
+    lease,
+    node,
+    retire,
+    submit,
+)
 from supervisor.store.ledger.access import Access
 from supervisor.store.ledger.audit import SUPERVISOR, write_note
+from supervisor.store.ledger.due import Outlook
 from supervisor.store.ledger.intervene import Act
 from supervisor.store.record import AutopsyRecord, Orphan, Retired, WorkerRecord
 from supervisor.store.session import Session
@@ -62,7 +74,7 @@ class Look:
 
     def paused(self) -> frozenset[tuple[str, int]]:
         """Return what is paused: (queue, priority), or (queue, -1) for the queue as a whole."""
-        return claim.paused(self._session)
+        return due.paused(self._session)
 
     def unended_nodes(self) -> list[NodeRecord]:
         """Return the nodes whose end nobody has written down, oldest first."""
@@ -70,7 +82,7 @@ class Look:
 
     def next_due(self, queues: Sequence[str] | None, types: Collection[str]) -> datetime | None:
         """Return when the first claimable task is or was due; None when none waits."""
-        return claim.next_due(self._session, queues, types)
+        return due.next_due(self._session, queues, types)
 
 
 class Transaction(Look):
@@ -96,14 +108,17 @@ class Transaction(Look):
         queues: Sequence[str] | None,
         types: Collection[str],
         only: Collection[str] | None = None,
+        free: int = 0,
         tips: Sequence[str] = (),
         scan: bool = True,
+        trace: Trace | None = None,
         now: datetime,
     ) -> list[Claim]:
         """Give each owner at most one due task: highest priority first, then longest due.
 
-        With `only`, the first due task of another of `types` ends the list: none overtakes it.
-        `tips` are ids that the bell named; with `scan` the whole table is looked through.
+        With `only`, the first due task of another of `types` ends the list: none overtakes it, but
+        the first `free` owners take any. `tips` are ids that the bell named; with `scan` the whole
+        table is looked through.
         """
         return claim.claim(
             self._session,
@@ -112,10 +127,21 @@ class Transaction(Look):
             queues=queues,
             types=types,
             only=only,
+            free=free,
             tips=tips,
             scan=scan,
+            trace=trace,
             now=now,
         )
+
+    def outlook(
+        self, queues: Sequence[str] | None, types: Collection[str], *, levels: bool = True
+    ) -> Callable[[], Outlook]:
+        """Ask what waits after this; the answer is to be had even when the transaction is over.
+
+        Without `levels` it does not say when the next is due.
+        """
+        return due.outlook(self._session, queues, types, levels=levels)
 
     def started(self, starts: Sequence[Started]) -> None:
         """Note that these attempts run their first line, under these limits."""

@@ -316,18 +316,21 @@ def _submit(ledger: Ledger, specs: Sequence[TaskSpec], now: datetime) -> list[Su
     """Write these tasks; if the link is lost at the commit, find out whether they were written."""
     if not ledger.store.is_shared:
         return ledger.run(lambda tx: tx.submit(specs, now))
-    ours = [spec if spec.task_id else replace(spec, task_id=new_task_id()) for spec in specs]
-    new = {named.task_id for named, spec in zip(ours, specs, strict=True) if named is not spec}
+    new_ids = [new_task_id() for _ in specs]
     try:
-        return ledger.run(lambda tx: tx.submit(ours, now, new=new))
+        return ledger.run(lambda tx: tx.submit(specs, now, new_ids))
     except StoreUnavailable as lost:
         if not lost.facts.get("unknown"):
             raise
+        ours = [
+            spec if spec.task_id else replace(spec, task_id=new_id)
+            for spec, new_id in zip(specs, new_ids, strict=True)
+        ]
         try:
             answers = ledger.run(lambda tx: tx.submit(ours, now))
         except StoreUnavailable:
             raise lost from None  # what was first sent may have been written all the same
-    return [replace(one, created=one.created or one.task_id in new) for one in answers]
+    return [replace(one, created=one.created or one.task_id in new_ids) for one in answers]
 
 
 def _leave(lost: Store) -> None:

@@ -7,10 +7,9 @@ is refused as a whole before anything is written. Called through `Transaction.su
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
 
 import uuid_utils
@@ -40,22 +39,23 @@ def submit(
     session: Session,
     specs: Sequence[TaskSpec],
     now: datetime,
-    new: Collection[str | None] = (),
+    new_ids: Sequence[str] = (),
 ) -> list[Submitted]:
     """Write these tasks and answer for each in order.
 
-    Ids in `new` were just made by the caller and need not be looked for. Raises: Refused when a
-    task_id exists with other content; nothing of the batch is written.
+    `new_ids` were just made by the caller, one for each spec; who names an id does not use his.
+    Raises: Refused when a task_id exists with other content; nothing of the batch is written.
     """
-    known = _Known(session, specs, now, new)
-    answers = [known.answer(spec) for spec in specs]
+    known = _Known(session, specs, now)
+    given = iter(new_ids) if new_ids else repeat(None)
+    answers = [known.answer(spec, new_id) for spec, new_id in zip(specs, given, strict=False)]
     if not known.new:
         return answers
     queues_of = _queues_of(session, known.new)
     session.write_many(release_expired, [(task_id,) for task_id in known.expired])
     _insert(session, known.new, queues_of, now)
     return [
-        replace(answer, due=_due(answer.task_id, known.new, queues_of, now))
+        Submitted(answer.task_id, True, _due(answer.task_id, known.new, queues_of, now))
         if answer.created
         else answer
         for answer in answers
@@ -93,18 +93,11 @@ def _queues_of(session: Session, new: Mapping[str, TaskSpec]) -> dict[str, str]:
 class _Known:
     """What is already there for a batch, stored or earlier in the batch itself."""
 
-    def __init__(
-        self,
-        session: Session,
-        specs: Sequence[TaskSpec],
-        now: datetime,
-        new: Collection[str | None],
-    ) -> None:
+    def __init__(self, session: Session, specs: Sequence[TaskSpec], now: datetime) -> None:
         self.new: dict[str, TaskSpec] = {}
         self.expired: list[str] = []
         self._holders: dict[str, str] = {}
-        ids_given = {spec.task_id for spec in specs}.difference(new)
-        wanted = [task_id for task_id in ids_given if task_id is not None]
+        wanted = list({spec.task_id for spec in specs if spec.task_id is not None})
         keys = [spec.dedup_key for spec in specs if spec.dedup_key is not None]
         lock_keys(session, [*keys, *wanted])
         self._stored = {row[0]: row for row in session.rows_of(_select_same, wanted)}
@@ -115,7 +108,7 @@ class _Known:
             else:
                 self._holders[key] = task_id
 
-    def answer(self, spec: TaskSpec) -> Submitted:
+    def answer(self, spec: TaskSpec, new_id: str | None) -> Submitted:
         """Say what becomes of one spec, and remember it if it is new."""
         task_id = spec.task_id
         if task_id is not None and self._exists(task_id, spec):
@@ -125,7 +118,7 @@ class _Known:
             if holder is not None:
                 return Submitted(holder, created=False)
         if task_id is None:
-            task_id = new_task_id()
+            task_id = new_id or new_task_id()
         if spec.dedup_key is not None:
             self._holders[spec.dedup_key] = task_id
         self.new[task_id] = spec

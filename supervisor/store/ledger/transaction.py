@@ -91,14 +91,14 @@ class Transaction(Look):
     __slots__ = ()
 
     def submit(
-        self, specs: Sequence[TaskSpec], now: datetime, new: Collection[str | None] = ()
+        self, specs: Sequence[TaskSpec], now: datetime, new_ids: Sequence[str] = ()
     ) -> list[Submitted]:
         """Write tasks and answer for each in order; a held dedup key answers its task.
 
-        Ids in `new` were just made by the caller and need not be looked for. Raises: Refused when
-        a task_id exists with other content; nothing of the batch is written.
+        `new_ids` were just made by the caller, one for each spec. Raises: Refused when a task_id
+        exists with other content; nothing of the batch is written.
         """
-        return submit.submit(self._session, specs, now, new)
+        return submit.submit(self._session, specs, now, new_ids)
 
     def claim(
         self,

@@ -38,10 +38,19 @@ class CpuShare:
             return self.got
         return self.got / (self.got + self.asleep) if self.asleep > 0 else 1.0
 
+    @property
+    def ready(self) -> float:
+        """The share in which it ran or could have run."""
+        return self.got + (self.waited or 0.0)
+
+    @property
+    def kept_off(self) -> bool:
+        """Whether it stood in the queue for so long that it turns and moves less than it would."""
+        return (self.waited or 0.0) > _KEPT_OFF
+
     def told(self, *, limited: bool) -> str:
         """Return how evidence puts it; `limited` when its own CPU limit keeps it off."""
-        kept_off = (self.waited or 0.0) > _KEPT_OFF and self.wanted - self.got > _KEPT_OFF
-        if not kept_off:
+        if not self.kept_off or self.wanted - self.got <= _KEPT_OFF:
             return f"{self.got:.0%} CPU"
         why = "its CPU limit is used up" if limited else "the host is short of CPU"
         return f"{self.got:.0%} CPU, {self.wanted:.0%} wanted: {why}"

@@ -18,6 +18,8 @@ _RESTLESS_SWITCHES = 25
 _FRANTIC_SWITCHES, _FRANTIC_CPU = 150, 0.3
 # Nearly all looks at one instruction: a loop of Python is never on one of them for so long.
 _ALL_NATIVE = 0.97
+# So many looks at instructions that nothing can sleep in: it waited for the GIL there, if at all.
+_MOSTLY_INSTANT = 0.5
 # A thread that nobody wakes has at most the switches of our own looks.
 _WOKEN_SWITCHES = 2
 # Functions of its own in which a thread with one endless loop is seen.
@@ -27,12 +29,24 @@ _C_LIBRARIES = ("libc.", "libc-", "ld-", "[vdso]", "libpthread", "libm.")
 
 def busy(case: Case) -> Iterator[Diagnosis]:
     """Name threads that are on the CPU."""
-    total = sum(one.cpu.wanted for one in case.threads)
     for one in case.threads:
-        # Threads that take turns at the GIL are each asleep half of the time.
-        taking_turns = total > _TOTAL_HOT and one.cpu.wanted > _SHARE_HOT
-        if (one.running or taking_turns) and one not in _restless(case):
+        if (one.running or _shares_the_gil(case, one)) and one not in _restless(case):
             yield from _one_busy(case, one)
+
+
+def _shares_the_gil(case: Case, one: Thread) -> bool:
+    """Whether it takes turns with others that want a CPU: it sleeps while they have the GIL."""
+    total = sum(each.cpu.wanted for each in case.threads)
+    if total > _TOTAL_HOT and one.cpu.wanted > _SHARE_HOT:
+        return True
+    # Beside other processes, who has the GIL waits for the CPU with it, and nobody gets much.
+    others = sum(each.cpu.ready for each in case.threads if each is not one)
+    gil_or_cpu = one.syscall in (None, "futex") and one.motion.instant_ratio > _MOSTLY_INSTANT
+    return (
+        gil_or_cpu
+        and min(others, one.cpu.ready) > _SHARE_HOT
+        and (others + one.cpu.ready > _TOTAL_HOT)
+    )
 
 
 def _one_busy(case: Case, one: Thread) -> Iterator[Diagnosis]:

@@ -68,7 +68,8 @@ def works(case: Case) -> Iterator[Diagnosis]:
     """Name threads that are seen at work in several places, now running, now waiting."""
     for one in case.threads:
         in_turns = one.cpu.wanted > _WORKS and one.switches > _TURNS
-        in_turns = in_turns or (one.syscall is None and one.switches > _TURNS_MANY)
+        many = _TURNS if one.cpu.kept_off else _TURNS_MANY
+        in_turns = in_turns or (one.syscall is None and one.switches > many)
         if (one.gets_on or in_turns) and not one.running:
             sure = 0.6 if one.gets_on else 0.45
             seen = f"movement: {one.switches} wake-ups, {one.cpu.told(limited=case.throttled > 0)}"

@@ -41,7 +41,8 @@ def monitoring_findings(files: Monitored, listen: str | None) -> Iterator[Findin
     """Look at the files; `listen` is where nodes of these settings serve their metrics."""
     rules: dict[str, Any] = {}
     if files.rules is not None:
-        unread, rules = _all(files.rules, ("*.yml", "*.yaml"))
+        unread, found_files = _all(files.rules, ("*.yml", "*.yaml"))
+        rules = {name: one for name, one in found_files.items() if not _is_other(one)}
         known = known_from(rules.values())
         found = [*unread]
         for name, document in rules.items():
@@ -62,6 +63,11 @@ def monitoring_findings(files: Monitored, listen: str | None) -> Iterator[Findin
         yield from _one("prometheus", files.prometheus, listen, rules)
     if files.alertmanager is not None:
         yield from _one("alertmanager", files.alertmanager, listen, rules)
+
+
+def _is_other(document: object) -> bool:
+    """Say whether it is a file that lies beside rules in an export: the routes, or a Prometheus."""
+    return isinstance(document, Mapping) and bool({"route", "scrape_configs"} & document.keys())
 
 
 def _one(about: str, path: Path, listen: str | None, rules: Mapping[str, Any]) -> Iterator[Finding]:

@@ -149,11 +149,11 @@ def _panels(document: object) -> Iterator[Mapping[str, Any]]:
 def _vain(expr: str, known: Known) -> Iterator[tuple[str, str, bool]]:
     """Return (text, remedy, is fatal) of each thing that an expression asks for in vain."""
     asked = read(expr)
-    for selector in asked.selectors:
-        yield from _selector(selector, known)
-    if not any(_is_ours(one.name) for one in asked.selectors):
+    found = [one for selector in asked.selectors for one in _selector(selector, known)]
+    yield from dict.fromkeys(found)  # what is asked for twice is told once
+    if found or not any(_is_ours(one.name) for one in asked.selectors):
         return
-    for label in asked.labels:
+    for label in dict.fromkeys(asked.labels):
         if label not in known.every_label and not _is_made(label, expr):
             yield f"nothing of ours has a label {label}", _close(label, known.every_label), False
 

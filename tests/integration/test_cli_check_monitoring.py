@@ -141,3 +141,12 @@ def test_with_an_app_all_the_rest_is_looked_at_as_well(files: Path) -> None:
         one["about"] for one in findings(check(files, "tests.programs.tasks_endings:app", "--json"))
     }
     assert {"host", "settings", "store", "app", "rules", "prometheus"} <= told
+
+
+def test_what_lies_beside_rules_in_an_export_is_no_rule_file(files: Path) -> None:
+    (files / "rules" / "alertmanager.yml").write_text(ALERTMANAGER)
+    result = check(files)
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (
+        0,
+        "ok    rules: 2 rules in 1 file ask for what is there",
+    )

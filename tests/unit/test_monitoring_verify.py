@@ -115,6 +115,12 @@ def test_what_is_not_there_is_told_with_its_place_and_a_remedy(
     assert of_rule(expr)[0].place == "a.rules.yml: group tasks, rule TooMany"
 
 
+def test_what_is_asked_for_twice_is_told_once() -> None:
+    assert said(of_rule("sum by (nothing) (supervisor_x) / sum by (nothing) (supervisor_x)")) == [
+        "there is no metric supervisor_x"
+    ]
+
+
 def test_a_label_that_only_a_scraper_could_add_is_a_warning() -> None:
     (matched,) = of_rule('supervisor_in_queue{task_type="a"}')
     assert matched.text == "supervisor_in_queue has no label task_type; its labels: queue, type"

@@ -11,14 +11,15 @@ import importlib.util
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from supervisor.errors import ConfigError, InvalidSpec, Problem, UnknownTaskType
-from supervisor.model.spec import DEFAULT_QUEUE, TaskSpec, parse_spec, shorten
+from supervisor.model.label import NO_WORDS, Words, read_words
+from supervisor.model.spec import DEFAULT_QUEUE, MAX_TIMEOUT_S, TaskSpec, parse_spec, shorten
 from supervisor.settings import (
     NO_MEMORY_LIMIT,
     Settings,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["App", "SubmitOptions", "Task", "TaskOptions", "TypeLimits"]
 
 Body = Callable[..., Any]
+Names = Collection[str]
 ReleaseHook = Callable[[], object]
 
 
@@ -88,7 +90,13 @@ class Task:
     """A task type: the function, its options, and `submit`. Calling it runs the function here."""
 
     def __init__(
-        self, app: App, name: str, function: Body, options: TaskOptions, signature: Signature
+        self,
+        app: App,
+        name: str,
+        function: Body,
+        options: TaskOptions,
+        signature: Signature,
+        words: Words = NO_WORDS,
     ) -> None:
         self.app = app
         self.name = name
@@ -96,6 +104,7 @@ class Task:
         self.is_async = inspect.iscoroutinefunction(function)
         self.options = options
         self.signature = signature
+        self.words = words
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
 
@@ -189,6 +198,11 @@ class App:
         no_retry_for: tuple[type[BaseException], ...] = (),
         interrupt: bool = True,
         secret_params: tuple[str, ...] = (),
+        expected_duration: float | None = None,
+        counts: Names = (),
+        error_codes: Collection[str | int] = (),
+        steps: Names = (),
+        calls: Names = (),
         **limits: Unpack[TypeLimits],
     ) -> Callable[[Body], Task]: ...
 
@@ -202,23 +216,35 @@ class App:
         no_retry_for: tuple[type[BaseException], ...] = (),
         interrupt: bool = True,
         secret_params: tuple[str, ...] = (),
+        expected_duration: float | None = None,
+        counts: Names = (),
+        error_codes: Collection[str | int] = (),
+        steps: Names = (),
+        calls: Names = (),
         **limits: Unpack[TypeLimits],
     ) -> Any:
         """Make a function `body(ctx, …)`, plain or async, a task type.
 
         `interrupt` False: cancel and soft timeout only set a flag. `no_retry_for`: exceptions
-        that end the task at once. `secret_params`: whose values no evidence shows.
+        that end the task at once. `secret_params`: whose values no evidence shows. `counts`,
+        `error_codes`, `steps`, `calls`: names that its metrics have from the beginning.
+        Units: `expected_duration` in seconds.
         Raises: ConfigError for a bad or second declaration.
         """
 
         def register(function: Body) -> Task:
             options = _options(function, queue, no_retry_for, interrupt, dict(limits))
-            options = replace(options, secret_params=_secret_params(function, secret_params))
-            return self._register(name, function, options)
+            options = replace(
+                options,
+                secret_params=_secret_params(function, secret_params),
+                expected_duration=_expected(function, expected_duration),
+            )
+            told = {"counts": counts, "error_codes": error_codes, "steps": steps, "calls": calls}
+            return self._register(name, function, options, read_words(_where(function), told))
 
         return register if body is None else register(body)
 
-    def _register(self, name: str | None, body: Body, options: TaskOptions) -> Task:
+    def _register(self, name: str | None, body: Body, options: TaskOptions, words: Words) -> Task:
         chosen = name if name is not None else getattr(body, "__name__", "")
         _require_name(chosen, options.queue)
         if chosen in self._types:
@@ -228,7 +254,7 @@ class App:
                 remedy="Rename one of the functions or give it `name=`.",
                 task=chosen,
             )
-        task = Task(self, chosen, body, options, read_signature(body, SUBMIT_OPTIONS))
+        task = Task(self, chosen, body, options, read_signature(body, SUBMIT_OPTIONS), words)
         self._types[chosen] = task
         return task
 
@@ -318,7 +344,7 @@ def _options(
     interrupt: bool,
     limits: dict[str, Any],
 ) -> TaskOptions:
-    where = f"task {getattr(body, '__name__', body)!s}"
+    where = _where(body)
     checked = check_values(limits, where, scoped=True)
     if checked.get("memory_limit_bytes", NO_MEMORY_LIMIT) is None:
         checked["memory_limit_bytes"] = NO_MEMORY_LIMIT
@@ -339,9 +365,25 @@ def _secret_params(body: object, given: object) -> tuple[str, ...]:
     if isinstance(given, tuple) and all(isinstance(name, str) and name for name in given):
         return given
     raise ConfigError(
-        f"task {getattr(body, '__name__', body)!s}: secret_params must be a tuple of names",
+        f"{_where(body)}: secret_params must be a tuple of names",
         remedy='Write secret_params=("name",) with its comma.',
     )
+
+
+def _expected(body: object, given: object) -> float | None:
+    if given is None:
+        return None
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if is_number and 0 < float(given) <= MAX_TIMEOUT_S:  # type: ignore[arg-type]
+        return float(given)  # type: ignore[arg-type]
+    raise ConfigError(
+        f"{_where(body)}: expected_duration must be seconds above 0, not {shorten(given)}",
+        remedy="Give the time that such a task usually takes, or leave it out.",
+    )
+
+
+def _where(body: object) -> str:
+    return f"task {getattr(body, '__name__', body)!s}"
 
 
 def _require_name(name: str, queue: str | None) -> None:

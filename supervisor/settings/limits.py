@@ -24,7 +24,8 @@ class TaskOptions:
     A declared "none" is NO_SOFT_TIMEOUT for the soft limit, NO_MEMORY_LIMIT for that of memory.
     `no_retry_for` are exceptions that running again would not cure. `interrupt` False means that
     the body is never interrupted by an exception and looks at `ctx.canceled` itself. The values
-    of `secret_params` are removed from all evidence.
+    of `secret_params` are removed from all evidence. `expected_duration` is what a task usually
+    takes: no limit, only compared with.
     Units: seconds and bytes.
     """
 
@@ -44,6 +45,7 @@ class TaskOptions:
     no_retry_for: tuple[type[BaseException], ...] = ()
     interrupt: bool = True
     secret_params: tuple[str, ...] = ()
+    expected_duration: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,16 @@
-"""What a task body is handed as `ctx`: progress, cancel, checkpoint, children, scratch space, log.
+"""What a task body is handed as `ctx`: progress, cancel, checkpoint, children, scratch space, log,
+and what it says of its own work.
 
-Cheap enough to call in a loop: progress and ticks are stores into shared memory. The context is
-valid for one attempt only.
+Cheap enough to call in a loop: progress and ticks are stores into shared memory, counts additions
+to a sum. The context is valid for one attempt only.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +24,7 @@ from supervisor.errors import (
     UnknownTaskType,
 )
 from supervisor.model.spec import json_problems, parse_spec
+from supervisor.worker.tally import Tally
 from supervisor.worker.vitals import Vitals
 from supervisor.worker.wire import Assign
 
@@ -51,6 +54,9 @@ class Line(Protocol):
     def submit_child(self, spec_json: str, *, on_success: bool) -> str | None:
         """Send a child task; return its id, or None when it waits for success."""
 
+    def tally(self, seq: int, type_name: str, complain: Callable[[str], None]) -> Tally:
+        """Return where the attempt `seq` gathers what it says; of one that is over nobody hears."""
+
 
 class TaskContext:
     """One attempt's view of itself."""
@@ -66,6 +72,7 @@ class TaskContext:
         self.submitted_by = assign.submitted_by
         self.dedup_key = assign.dedup_key
         self._checkpoint_json = assign.checkpoint_json
+        self._tally: Tally | None = None
         self.log = logging.LoggerAdapter(
             logging.getLogger("supervisor.task"),
             {"task_id": assign.task_id, "attempt": assign.attempt},
@@ -129,6 +136,32 @@ class TaskContext:
             yield item
             done += 1
         self.progress(done, size)
+
+    def count(self, name: str, n: float = 1) -> None:
+        """Add to what this type of task counts (rows, mails …); made for loops.
+
+        Neither this nor the three below ever raise: what they cannot take is told in the log.
+        """
+        (self._tally or self._begin_tally()).count(name, n)
+
+    def error_code(self, code: str | int) -> None:
+        """Count an error by its code: one that the task has met, whether it fails by it or not."""
+        (self._tally or self._begin_tally()).error_code(code)
+
+    def step(self, name: str) -> AbstractContextManager[None]:
+        """Measure the time of a step of the work: `with ctx.step("render"):`."""
+        return (self._tally or self._begin_tally()).step(name)
+
+    def call(self, service: str) -> AbstractContextManager[None]:
+        """Measure time and health of another service: `with ctx.call("payments"):`.
+
+        An exception that leaves the block counts as an error of the service.
+        """
+        return (self._tally or self._begin_tally()).call(service)
+
+    def _begin_tally(self) -> Tally:
+        self._tally = self._line.tally(self._seq, self.type, self.log.error)
+        return self._tally
 
     def checkpoint(self, value: Any) -> None:
         """Save a JSON value for the next attempt of this task (`last_checkpoint` there).

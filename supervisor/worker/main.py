@@ -15,7 +15,6 @@ import logging
 import mmap
 import os
 import random
-import resource
 import select
 import shutil
 import signal
@@ -41,6 +40,7 @@ from supervisor.errors import (
     TaskCanceled,
     WireBroken,
 )
+from supervisor.model.label import NO_WORDS
 from supervisor.worker import tree, wire
 from supervisor.worker.body import BodyEnd, in_words, run_body
 from supervisor.worker.surroundings import (
@@ -49,6 +49,8 @@ from supervisor.worker.surroundings import (
     open_streams,
     redirect_output,
 )
+from supervisor.worker.tally import Tally
+from supervisor.worker.telling import Telling
 from supervisor.worker.vitals import Vitals
 
 if TYPE_CHECKING:
@@ -116,6 +118,7 @@ class Worker:
         self._answered = threading.Condition()
         self._requests = 0
         self._on_success: list[str] = []
+        self._telling = Telling(self._control, self._say_lock)
         self._finished = 0
         self._output_fd = plumbing.output
         self._output_start = 0
@@ -127,10 +130,11 @@ class Worker:
         """Serve assignments until told to stop, recycled or interrupted; return the exit code."""
         signal.signal(INTERRUPT, self._on_interrupt)
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.temp_dir)
-        self._first_rss = self._max_rss = _max_rss_bytes()
+        spent = self._telling.spending.look(0)
+        self._first_rss = self._max_rss = self._telling.spending.max_rss_bytes
         _thread.start_new_thread(self._pulse, ())  # a Thread object costs as much as the rest
         self._surroundings = Surroundings(self._output_fd, self.temp_dir)
-        self._say(wire.Ready(self._pid, tree.start_ticks(self._pid) or 0))
+        self._say(wire.Ready(self._pid, tree.start_ticks(self._pid) or 0, spent))
         self.is_ready = True
         why = self._serve()
         self._say(wire.Leaving(why))
@@ -189,6 +193,7 @@ class Worker:
         os.environ["SUPERVISOR_ATTEMPT"] = f"{assign.task_id}:{assign.attempt}"
         self._surroundings.begin(assign.task_id, assign.attempt)
         started = mono_ns()
+        self._telling.begin(started)
         self._seq = assign.seq
         self._output_start = os.fstat(self._output_fd).st_size
         self.vitals.begin(assign.seq, started, self._output_start)
@@ -224,7 +229,9 @@ class Worker:
         left: wire.LeftBehind | None,
     ) -> wire.Finished:
         started, finished, output_end = marks
-        self._max_rss = _max_rss_bytes()
+        spending = self._telling.spending
+        spent = spending.look((finished - started) / 1e9)
+        self._max_rss = spending.max_rss_bytes
         return wire.Finished(
             seq=assign.seq,
             how=end.how,
@@ -242,6 +249,8 @@ class Worker:
             max_rss_bytes=self._max_rss,
             left=left,
             children=tuple(self._on_success) if end.how == "returned" else (),
+            spent=spent,
+            tally=self._telling.said(assign.seq),
         )
 
     def arm(self, nudge: Callable[[], None] | None, *, by_signal: bool) -> None:
@@ -324,6 +333,12 @@ class Worker:
             self._armed = armed
         self._obey()
 
+    def tally(self, seq: int, type_name: str, complain: Callable[[str], None]) -> Tally:
+        """Return where the attempt `seq` gathers what it says; of one that is over nobody hears."""
+        task = self._app.types.get(type_name)
+        mine = Tally(task.words if task is not None else NO_WORDS, self.wish, complain)
+        return self._telling.gather(seq, mine) if seq == self._seq else mine
+
     def knows(self, type_name: str) -> bool:
         """Say whether the app has this task type."""
         return type_name in self._app.types
@@ -370,8 +385,9 @@ class Worker:
             wait_s = min(self._config.beat_period_s, INTERRUPT_AGAIN_S if pressing else 3600)
             heard = poll.poll(wait_s * 1000)
             self.vitals.beat()
-            if self._seq:  # an idle worker has nothing to tell
-                self._sampler.turn(self._seq)
+            if seq := self._seq:  # an idle worker has nothing to tell
+                self._sampler.turn(seq)
+                self._telling.tell(seq)
             if heard:
                 data = self._control.recv(wire.READ_BYTES)
                 if not data:
@@ -387,10 +403,6 @@ class Worker:
             with self._answered:
                 self._answers[message.request] = message
                 self._answered.notify_all()
-
-
-def _max_rss_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def prepare() -> None:

@@ -65,11 +65,26 @@ class ChildSubmitted(Message, frozen=True):
     refused: str = ""
 
 
+class Spent(msgspec.Struct, array_like=True, frozen=True):
+    """What a worker and the children it waited for have used since its birth.
+
+    The bytes received and sent are those of TCP connections, as far as they were seen open.
+    """
+
+    user_s: float = 0.0
+    system_s: float = 0.0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    received_bytes: int = 0
+    sent_bytes: int = 0
+
+
 class Ready(Message, frozen=True):
     """The worker may be assigned to."""
 
     pid: int
     start_ticks: int
+    spent: Spent = Spent()
 
 
 class Checkpoint(Message, frozen=True):
@@ -104,6 +119,39 @@ class LeftBehind(msgspec.Struct, array_like=True, frozen=True):
     names: tuple[str, ...] = ()
 
 
+class Timing(msgspec.Struct, array_like=True, frozen=True):
+    """Durations: how many in each bucket (the last: above all edges), their sum, and failures."""
+
+    buckets: tuple[int, ...] = ()
+    sum_s: float = 0.0
+    errors: int = 0
+
+
+class InFlight(msgspec.Struct, array_like=True, frozen=True):
+    """Calls of one service that are not back: how many, and since when the oldest."""
+
+    number: int
+    since_ns: int
+
+
+class Tally(msgspec.Struct, array_like=True, frozen=True):
+    """What an attempt has said of its work, from its beginning on; each by name."""
+
+    counts: dict[str, float] = {}
+    codes: dict[str, float] = {}
+    steps: dict[str, Timing] = {}
+    calls: dict[str, Timing] = {}
+    in_flight: dict[str, InFlight] = {}
+
+
+class Tallied(Message, frozen=True):
+    """What an attempt that goes on has said and used so far: once a second at most."""
+
+    seq: int
+    spent: Spent
+    tally: Tally | None = None
+
+
 class Finished(Message, frozen=True):
     """The body is over. `how` is returned, raised, interrupted, result_invalid or
     result_too_large; times are CLOCK_MONOTONIC nanoseconds."""
@@ -124,6 +172,8 @@ class Finished(Message, frozen=True):
     max_rss_bytes: int = 0
     left: LeftBehind | None = None
     children: tuple[str, ...] = ()
+    spent: Spent | None = None
+    tally: Tally | None = None
 
 
 class Leaving(Message, frozen=True):
@@ -155,12 +205,14 @@ class Birth(Message, frozen=True):
 class TypeInfo(msgspec.Struct, frozen=True):
     """What the node must know of a task type of the user's app: the options it was given.
 
-    `secret_params` are names of params whose values no evidence may show.
+    `secret_params` are names of params whose values no evidence may show; `words` the names that
+    its metrics shall have from the beginning, by kind (counts, codes, steps, calls).
     """
 
     name: str
     options: dict[str, str | float | int] = {}
     secret_params: tuple[str, ...] = ()
+    words: dict[str, tuple[str, ...]] = {}
 
 
 class Booted(Message, frozen=True):
@@ -200,7 +252,7 @@ class Stillborn(Message, frozen=True):
 
 
 FromNode = Interrupt | ChildSubmitted
-FromWorker = Ready | Checkpoint | SubmitChild | Finished | Leaving
+FromWorker = Ready | Checkpoint | SubmitChild | Tallied | Finished | Leaving
 Assignment = Assign | Stop
 FromZygote = Booted | Described | BootRefused | Born | Stillborn
 

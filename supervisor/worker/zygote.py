@@ -107,13 +107,13 @@ def _is_import_machinery(filename: str) -> bool:
 def describe_types(app: App) -> tuple[wire.TypeInfo, ...]:
     """Return what the node must know of each task type."""
     return tuple(
-        wire.TypeInfo(name, _given(task.options), task.options.secret_params)
+        wire.TypeInfo(name, _given(task.options), task.options.secret_params, dict(task.words))
         for name, task in app.types.items()
     )
 
 
 def _given(options: TaskOptions) -> dict[str, str | float | int]:
-    values = {name: getattr(options, name) for name in ("queue", *SCOPED)}
+    values = {name: getattr(options, name) for name in ("queue", "expected_duration", *SCOPED)}
     return {name: value for name, value in values.items() if value is not None}
 
 

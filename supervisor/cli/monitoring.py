@@ -1,0 +1,136 @@
+"""`supervisor rules export` and `supervisor dashboards export`: the files that watch over a node.
+
+What they write is made by supervisor/monitoring from data; nothing is asked of a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from supervisor.cli.call import Call, command
+
+if TYPE_CHECKING:
+    from supervisor.monitoring.threshold import Thresholds
+
+
+@click.group()
+def rules() -> None:
+    """Write the rules and routes for Prometheus and Alertmanager."""
+
+
+@command(
+    "export",
+    group=rules,
+    own_store=True,
+    example="supervisor rules export /etc/prometheus/supervisor --grafana-url https://grafana.internal",
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--web-url", metavar="URL", help="Base of links to autopsies. [default: this host]")
+@click.option(
+    "--grafana-url", metavar="URL", help="Base of links to dashboards. [default: this host]"
+)
+@click.option(
+    "--runbook-url",
+    metavar="URL",
+    help="Where the runbooks are served. [default: docs/runbooks, as in the source]",
+)
+@click.option(
+    "--receiver",
+    "receivers",
+    metavar="NAME=URL",
+    multiple=True,
+    help="The web hook of pager, sms, chat, product or deadman; may be repeated.",
+)
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    default="",
+    help="A bearer token that Alertmanager reads for all receivers but chat.",
+)
+@click.option(
+    "--threshold",
+    "thresholds",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    help="Another limit, such as failed_rate=0.1; may be repeated.",
+)
+@click.option("--force", is_flag=True, help="Replace files that this command has not written.")
+def rules_export(
+    call: Call,
+    folder: Path,
+    *,
+    web_url: str | None,
+    grafana_url: str | None,
+    runbook_url: str | None,
+    receivers: tuple[str, ...],
+    token_file: str,
+    thresholds: tuple[str, ...],
+    force: bool,
+) -> None:
+    """Write recording rules, alerts, Alertmanager's file and the runbooks into a folder.
+
+    Files that this command has written before are replaced, others are not.
+    """
+    from supervisor.monitoring import export
+    from supervisor.monitoring.alertmanager import Receivers
+    from supervisor.monitoring.rule import Links
+
+    given = {"web": web_url, "grafana": grafana_url, "runbooks": runbook_url}
+    links = Links(**{name: url.rstrip("/") for name, url in given.items() if url})
+    files = export.texts(
+        links,
+        _thresholds(thresholds),
+        Receivers(urls=_pairs(receivers), token_file=token_file),
+    )
+    done = export.write(folder, files, force=force)
+
+    def lines() -> Iterator[str]:
+        yield from _written(folder, done)
+        yield from _how_to_load(folder.resolve(), export.RULE_FILES, export.ALERTMANAGER_FILE)
+
+    call.answer({"folder": str(folder.resolve()), "files": done}, lines)
+
+
+def _pairs(given: tuple[str, ...]) -> Mapping[str, str]:
+    pairs = {}
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not (equals and name and value):
+            raise click.BadParameter(f"{pair!r} is not NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def _thresholds(given: tuple[str, ...]) -> Thresholds:
+    from supervisor.monitoring.threshold import Thresholds
+
+    values = {}
+    for name, text in _pairs(given).items():
+        try:
+            values[name] = float(text)
+        except ValueError as exc:
+            raise click.BadParameter(f"{name}: {text!r} is no number") from exc
+    return Thresholds().changed(values)
+
+
+def _written(folder: Path, done: Mapping[str, str]) -> Iterator[str]:
+    for name, what in done.items():
+        if not name.startswith("runbooks/"):
+            yield f"{what:<9}  {folder / name}"
+    books = [what for name, what in done.items() if name.startswith("runbooks/")]
+    if books:
+        changed = sum(what != "unchanged" for what in books)
+        yield f"runbooks   {folder / 'runbooks'}: {len(books)}, {changed} of them new or changed"
+
+
+def _how_to_load(folder: Path, rule_files: tuple[str, ...], alertmanager: str) -> Iterator[str]:
+    yield from ("", "In prometheus.yml, then `kill -HUP` it or POST to /-/reload:", "")
+    yield from ("  rule_files:", *(f"    - {folder / name}" for name in rule_files))
+    yield from ("  scrape_configs:", "    - job_name: supervisor    # the alerts ask for this name")
+    yield "      static_configs: [{targets: ['127.0.0.1:9464']}]    # metrics_listen of each node"
+    yield from ("", f"Alertmanager: --config.file={folder / alertmanager}")
+    yield "Try both first: promtool check rules …, amtool check-config …"

@@ -21,6 +21,8 @@ _OWN_PREFIXES = ("supervisor-", "autopsy-")
 _FUTEX_TIMEOUT = 3  # index of the argument
 # More wake-ups in the window than this are movement, not the trace of our own dump.
 _STILL_SWITCHES = 4
+# More than threads that take turns at the interpreter every 5 ms: it waits for somebody else.
+_GIL_SWITCHES = 60
 _HOT_RATIO = 0.6
 # One that was hardly ever switched away may have slept for this much of the window: an error of
 # measurement, or waits for the interpreter.
@@ -129,11 +131,13 @@ class Thread:
 
         Where the queue is not told: on the CPU in both looks.
         """
-        if self.cpu.wanted > _HOT_RATIO:
+        if self.cpu.got > _HOT_RATIO:
             return True
         if self.cpu.asleep is None:
             return self.state == self.state_after == "R"
-        return self.switches <= _STILL_SWITCHES and self.cpu.asleep < _SLEPT_LITTLE
+        if self.switches <= _STILL_SWITCHES and self.cpu.asleep < _SLEPT_LITTLE:
+            return True
+        return self.cpu.wanted > _HOT_RATIO and self.switches <= _GIL_SWITCHES
 
     @cached_property
     def still(self) -> bool:

@@ -36,8 +36,8 @@ def busy(case: Case) -> Iterator[Diagnosis]:
 
 def _shares_the_gil(case: Case, one: Thread) -> bool:
     """Whether it takes turns with others that want a CPU: it sleeps while they have the GIL."""
-    total = sum(each.cpu.wanted for each in case.threads)
-    if total > _TOTAL_HOT and one.cpu.wanted > _SHARE_HOT:
+    total = sum(each.cpu.got for each in case.threads)
+    if total > _TOTAL_HOT and one.cpu.got > _SHARE_HOT:
         return True
     # Beside other processes, who has the GIL waits for the CPU with it, and nobody gets much.
     others = sum(each.cpu.ready for each in case.threads if each is not one)

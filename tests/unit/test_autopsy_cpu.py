@@ -151,6 +151,12 @@ def test_work_between_sleeps_is_no_endless_loop(share: float, queued: float, swi
     assert not [code for code, _ in found if code.startswith("busy")]
 
 
+def test_many_short_waits_are_no_endless_loop() -> None:
+    """As a batch of transactions: whoever answers runs on the same CPU, and it queues behind."""
+    batch = starved(0.53, 0.24, 1400, motion=motion(60, functions=4, lines=4, instant=10))
+    assert codes(batch) == [("none.progressing", 0.6)]
+
+
 def test_motion_alone_tells_python() -> None:
     """A host too slow for the stacks to be taken in time."""
     sections = starved(0.2, 0.75, 2, motion=motion(70, lines=2, instant=90))

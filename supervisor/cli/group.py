@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         "archive": ("archive", "archive", "Move what has long ended to cold files; search them."),
         "check": ("check", "check", "Check settings, store, app and host before a start."),
         "config": ("config", "config", "Show every setting in force and where it comes from."),
+        "rules": ("monitoring", "rules", "Write alert rules for Prometheus and Alertmanager."),
         "db": ("db", "db", "Prepare the store."),
     }
 )

@@ -132,10 +132,12 @@ class ArrayStatements(Statements):
 def _many(sql: str, arrays: dict[str, str]) -> str:
     """Return a statement over arrays of its parameters."""
     given = ", ".join(f"%s{arrays[name]}" for name in arrays)
-    if sql.startswith("INSERT"):
-        return _ROW.sub(f"SELECT * FROM unnest({given})", sql)
     joined = _PARAMETER.sub(lambda m: f"it.{m[1]}", sql)
     names = ", ".join(arrays)
+    if sql.startswith("INSERT"):
+        into, _, rest = joined.partition(" VALUES (")
+        values, _, tail = rest.partition(")")
+        return f"{into} SELECT {values} FROM unnest({given}) AS it ({names}){tail}"
     word = "USING" if sql.startswith("DELETE") else "FROM"
     head, where, tail = joined.partition(" WHERE ")
     return f"{head} {word} unnest({given}) AS it ({names}){where}{tail}"

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import BindParameter, Dialect, Insert, String, Table, bindparam
+from sqlalchemy import BindParameter, Dialect, Insert, String, Table, bindparam, text
 from sqlalchemy.sql.base import Executable
 
 from supervisor.store.schema import from_micros, to_micros
@@ -58,10 +58,17 @@ def ordered(statement: Executable, *names: str) -> Ordered:
     return Ordered(statement, names)
 
 
-def insert_into(table: Table, *columns: str) -> Ordered:
-    """Declare an INSERT of these columns, which must be in the table's own order."""
+def insert_into(table: Table, *columns: str, **constants: str) -> Ordered:
+    """Declare an INSERT of these columns, which must be in the table's own order.
+
+    `constants` are columns that hold the same in every row, as SQL writes it.
+    """
     insert = table.insert().inline()  # nobody asks which key the database chose
-    return Ordered(insert, columns or tuple(column.name for column in table.columns))
+    if not constants:
+        return Ordered(insert, columns or tuple(column.name for column in table.columns))
+    values = {name: bindparam(name, type_=table.c[name].type) for name in columns}
+    same = {name: text(value) for name, value in constants.items()}
+    return Ordered(insert.values({**values, **same}), columns)
 
 
 def ids(size: int) -> list[BindParameter[Any]]:

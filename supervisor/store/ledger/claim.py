@@ -15,10 +15,11 @@ from sqlalchemy import bindparam, delete, func, literal_column, select, text, up
 from supervisor.model.record import Claim, Owner, Started
 from supervisor.model.states import State, require_legal
 from supervisor.model.trace import Trace
-from supervisor.store.ledger.audit import SUPERVISOR, insert_audit
+from supervisor.store.ledger.audit import SUPERVISOR
 from supervisor.store.ledger.due import View, best_due
 from supervisor.store.schema import (
     attempts,
+    audit_log,
     checkpoints,
     nodes,
     outbox,
@@ -134,11 +135,7 @@ def _write(
         ],
     )
     session.write_many(
-        insert_audit,
-        [
-            (claim.task_id, claim.attempt, at, "PENDING", "RUNNING", SUPERVISOR, "claimed", node_id)
-            for claim in claims
-        ],
+        _insert_audit, [(claim.task_id, claim.attempt, at, node_id) for claim in claims]
     )
     session.rows_of(delete_events, (claim.task_id for claim in claims))
 
@@ -218,6 +215,12 @@ def _insert_attempt() -> Ordered:
         "claimed_at",
         "traceparent",
     )
+
+
+def _insert_audit() -> Ordered:
+    moved = {"from_state": "'PENDING'", "to_state": "'RUNNING'"}
+    why = {"operator": f"'{SUPERVISOR}'", "reason": "'claimed'"}
+    return insert_into(audit_log, "task_id", "attempt", "at", "note", **moved, **why)
 
 
 def delete_events(size: int) -> Ordered:

@@ -19,8 +19,8 @@ from sqlalchemy.dialects.postgresql import insert
 from supervisor.errors import Refused
 from supervisor.model.record import Due, Submitted
 from supervisor.model.spec import DEFAULT_QUEUE, TaskSpec
-from supervisor.store.ledger.audit import UNKNOWN_OPERATOR, insert_audit
-from supervisor.store.schema import WHOLE_QUEUE, outbox, queues, task_types, tasks
+from supervisor.store.ledger.audit import UNKNOWN_OPERATOR
+from supervisor.store.schema import WHOLE_QUEUE, audit_log, outbox, queues, task_types, tasks
 from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered
 
 EVENT_DUE = "task.due"
@@ -179,7 +179,7 @@ def _insert(
         session.write_together(
             (_insert_queue, queue_rows),
             (_insert_task, [_task_row(session, *one, queues_of[one[0]], at) for one in some]),
-            (insert_audit, [_audit_row(*one, at) for one in some]),
+            (_insert_audit, [_audit_row(*one, at) for one in some]),
             (insert_event, [_event_row(session, *one, at) for one in some]),
         )
         queue_rows = []
@@ -192,13 +192,7 @@ def _task_row(session: Session, task_id: str, spec: TaskSpec, queue: str, at: An
         spec.type,
         queue,
         spec.priority,
-        "PENDING",
-        "submitted",
         at if spec.run_after is None else session.encode(spec.run_after),
-        0,
-        0,
-        0,
-        False,
         at,
         spec.timeout,
         spec.soft_timeout,
@@ -215,8 +209,7 @@ def _task_row(session: Session, task_id: str, spec: TaskSpec, queue: str, at: An
 
 
 def _audit_row(task_id: str, spec: TaskSpec, at: Any) -> Row:
-    operator = spec.submitted_by or UNKNOWN_OPERATOR
-    return (task_id, 0, at, None, "PENDING", operator, "submitted", None)
+    return (task_id, at, spec.submitted_by or UNKNOWN_OPERATOR)
 
 
 def _event_row(session: Session, task_id: str, spec: TaskSpec, at: Any) -> Row:
@@ -272,13 +265,7 @@ def _insert_task() -> Ordered:
         "type",
         "queue",
         "priority",
-        "state",
-        "reason",
         "run_after",
-        "attempt",
-        "retry_count",
-        "crash_count",
-        "quarantined",
         "created_at",
         "timeout",
         "soft_timeout",
@@ -291,7 +278,18 @@ def _insert_task() -> Ordered:
         "parent_id",
         "params",
         "traceparent",
+        state="'PENDING'",
+        reason="'submitted'",
+        attempt="0",
+        retry_count="0",
+        crash_count="0",
+        quarantined="false",
     )
+
+
+def _insert_audit() -> Ordered:
+    moved = {"attempt": "0", "to_state": "'PENDING'", "reason": "'submitted'"}
+    return insert_into(audit_log, "task_id", "at", "operator", **moved)
 
 
 def insert_event() -> Ordered:

@@ -16,9 +16,8 @@ from sqlalchemy import Integer, String, bindparam, func, text, update
 from supervisor.model.outcome import Outcome, Settlement, succeeded
 from supervisor.model.record import Ending
 from supervisor.model.states import State, require_legal
-from supervisor.store.ledger.audit import insert_audit
-from supervisor.store.schema import Moment, attempts
-from supervisor.store.session import Ordered, Session, ordered, storable
+from supervisor.store.schema import Moment, attempts, audit_log
+from supervisor.store.session import Ordered, Session, insert_into, ordered, storable
 
 _encode = msgspec.json.Encoder().encode  # on the hot path: a tenth of what json.dumps takes
 
@@ -66,18 +65,9 @@ def _write(
         ],
     )
     session.write_many(
-        insert_audit,
+        _insert_audit,
         [
-            (
-                ending.task_id,
-                ending.attempt,
-                session.encode(now or ending.ended_at),
-                "RUNNING",
-                "SUCCESS",
-                operator,
-                "returned",
-                None,
-            )
+            (ending.task_id, ending.attempt, session.encode(now or ending.ended_at), operator)
             for ending in endings
         ],
     )
@@ -86,6 +76,11 @@ def _write(
 def encode_usage(ending: Ending) -> str | None:
     """Return what an attempt used as its row keeps it."""
     return _encode(ending.usage).decode() if ending.usage else None
+
+
+def _insert_audit() -> Ordered:
+    moved = {"from_state": "'RUNNING'", "to_state": "'SUCCESS'", "reason": "'returned'"}
+    return insert_into(audit_log, "task_id", "attempt", "at", "operator", **moved)
 
 
 def _move(size: int) -> Ordered:

@@ -119,12 +119,24 @@ class ChildSpec(msgspec.Struct, frozen=True):
     raw_json: str
 
 
+class Traced(msgspec.Struct, frozen=True, kw_only=True):
+    """What the span of an attempt shows beside its ending; `span` and `parent` are traceparents."""
+
+    span: str
+    parent: str | None
+    claimed_at: datetime
+    worker_id: str
+    pid: int
+    autopsy_id: str | None = None
+
+
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt's end as the node saw it; `policy` is the task's effective retry policy.
 
     `usage` holds numbers for people (max_rss_bytes, cpu_s, leaked_fds …). `log_tail` is kept for
     attempts that did not succeed. `children` are specs submitted with on_success. `queue` and
-    `timeout` are for the metrics, which count it once it is written. Units: seconds.
+    `timeout` are for the metrics, which count it once it is written, `traced` for its span. Units:
+    seconds.
     """
 
     task_id: str
@@ -139,6 +151,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = ""
     timeout: float | None = None
     children: tuple[ChildSpec, ...] = ()
+    traced: Traced | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

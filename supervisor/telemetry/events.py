@@ -93,6 +93,20 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 "The host's wall clock is not the store's, which due times and leases go by.",
                 "skew_s",
             ),
+            _event(_I, "traces.started", "Spans of attempts are exported.", "endpoint"),
+            _event(
+                _W, "traces.refused", "Spans are wanted and cannot be exported.",
+                "error", "remedy",
+            ),
+            _event(
+                _W, "traces.lost", "Spans do not reach the collector; tasks go on without them.",
+                "endpoint", "spans", "error",
+            ),
+            _event(
+                _I, "traces.recovered",
+                "Spans reach the collector again; so many were lost since the last word.",
+                "endpoint", "spans", "away_s",
+            ),
             _event(_W, "log.dropped", "Nobody read the log for long: lines were lost.", "lines"),
             _event(_E, "loop.failed", "One step of the loop raised.", "step", "error"),
             # The app

@@ -1,0 +1,199 @@
+"""Writing and sending spans with the SDK of OpenTelemetry; loaded only where spans are exported.
+
+Secret kept here: the SDK, and how spans leave: in batches, from a thread of their own, which a dead
+collector costs nothing but the spans. A node's spans are made at the end of an attempt, under ids
+that were fixed at its claim. Used through `telemetry.trace` only.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from opentelemetry.sdk.resources import (
+    SERVICE_INSTANCE_ID,
+    SERVICE_NAME,
+    OTELResourceDetector,
+    Resource,
+)
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from supervisor import __version__
+from supervisor.model.outcome import Settlement
+from supervisor.model.record import Ending, Traced
+from supervisor.model.spec import TaskSpec
+from supervisor.model.states import REQUEUE_REASONS, State
+from supervisor.model.trace import (
+    RANDOM,
+    SAMPLED,
+    TraceParent,
+    attempt_span,
+    attempt_trace,
+    read_traceparent,
+)
+from supervisor.telemetry import trace_api as name
+from supervisor.telemetry.trace import Sending
+from supervisor.telemetry.trace_courier import Courier
+
+#: How long the end of a program or node waits for its last spans.
+CLOSE_S = 2.0
+#: The name of the service where OTEL_SERVICE_NAME names none.
+SERVICE = "task-supervisor"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FAILED = frozenset({State.FAILED, State.TIMEOUT})
+
+
+def _resource(instance: str) -> Resource:
+    """Say who writes; what the variables say of it comes before what we know."""
+    own: dict[str, Any] = {
+        SERVICE_NAME: SERVICE,
+        SERVICE_INSTANCE_ID: instance,
+        "host.name": socket.gethostname(),
+        "process.pid": os.getpid(),
+    }
+    return Resource.create().merge(Resource(own)).merge(OTELResourceDetector().detect())
+
+
+class Producer:
+    """The spans of submits of a program that has set up no tracer of its own."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._courier = Courier(endpoint)
+        self._provider = TracerProvider(
+            resource=_resource(f"{socket.gethostname()}-{os.getpid()}"), shutdown_on_exit=False
+        )
+        self._provider.add_span_processor(self._courier)
+        atexit.register(self.close)
+
+    def sending(self, specs: Sequence[TaskSpec]) -> Sending:
+        """Open the span of a submit."""
+        return name.sending_by(self._provider, specs)
+
+    def close(self) -> None:
+        """Send what is left, for two seconds at most."""
+        atexit.unregister(self.close)
+        self._courier.close(CLOSE_S)
+
+
+class NodeTraces:
+    """The spans of a node's attempts: `span_of` is called by the scribe, the rest by the loop."""
+
+    def __init__(self, node_id: str, endpoint: str, failed: Callable[[], None]) -> None:
+        provider = TracerProvider(resource=_resource(node_id), shutdown_on_exit=False)
+        self._sampler, self._resource = provider.sampler, provider.resource
+        self._scope = InstrumentationScope(name.SCOPE, __version__)
+        self._courier = Courier(endpoint, failed)
+
+    def span_of(self, task_id: str, attempt: int, type_: str, parent: str | None) -> str:
+        """Return the traceparent of an attempt that is about to be claimed.
+
+        Whether its spans are kept is decided here, and told with it.
+        """
+        above = None if parent is None else read_traceparent(parent)
+        trace_id = above.trace_id if above is not None else attempt_trace(task_id)
+        decided = self._sampler.should_sample(
+            name.below(parent),
+            int(trace_id, 16),
+            f"process {type_}",
+            SpanKind.CONSUMER,
+            {name.TASK_TYPE: type_},
+        )
+        flags = SAMPLED if decided.decision is Decision.RECORD_AND_SAMPLE else 0
+        if above is not None:
+            flags |= above.flags & RANDOM
+        return str(TraceParent(trace_id, attempt_span(task_id, attempt), flags))
+
+    def ended(self, ending: Ending, settlement: Settlement) -> None:
+        """Write the span of an attempt whose ending is in the store."""
+        traced = ending.traced
+        if traced is None or (place := name.remote(traced.span)) is None:
+            return
+        if not place.trace_flags.sampled:
+            return
+        start = _ns(ending.started_at or traced.claimed_at)
+        self._courier.on_end(
+            ReadableSpan(
+                f"process {ending.type}",
+                SpanContext(place.trace_id, place.span_id, False, place.trace_flags),
+                None if traced.parent is None else name.remote(traced.parent),
+                self._resource,
+                _attributes(ending, traced, settlement),
+                links=_links(ending, place),
+                kind=SpanKind.CONSUMER,
+                status=_status(ending),
+                start_time=start,
+                end_time=max(start, _ns(ending.ended_at)),
+                instrumentation_scope=self._scope,
+            )
+        )
+
+    def close(self) -> None:
+        """Send what is left, for two seconds at most."""
+        self._courier.close(CLOSE_S)
+
+
+def _ns(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND * 1000
+
+
+def _links(ending: Ending, place: SpanContext) -> tuple[Link, ...]:
+    """Return the way to the attempt before, whose id follows from its number."""
+    if ending.attempt <= 1:
+        return ()
+    before = int(attempt_span(ending.task_id, ending.attempt - 1), 16)
+    flags = TraceFlags(place.trace_flags)
+    earlier = SpanContext(place.trace_id, before, True, flags)
+    return (Link(earlier, {"supervisor.link": "previous_attempt"}),)
+
+
+def _status(ending: Ending) -> Status:
+    """A failure is one; what was canceled or gave way is neither good nor bad."""
+    outcome = ending.outcome
+    if outcome.state not in _FAILED or outcome.reason in REQUEUE_REASONS:
+        return Status(StatusCode.UNSET)
+    what = f": {outcome.error_type}" if outcome.error_type else ""
+    return Status(StatusCode.ERROR, f"{outcome.reason}{what}")
+
+
+def _attributes(ending: Ending, traced: Traced, settlement: Settlement) -> dict[str, Any]:
+    """Say what happened by names, numbers and ids: no text of the task leaves the store."""
+    outcome = ending.outcome
+    requeued = outcome.reason in REQUEUE_REASONS
+    found: dict[str, Any] = {
+        name.SYSTEM: name.SCOPE,
+        name.OPERATION_TYPE: "process",
+        name.OPERATION_NAME: "process",
+        name.DESTINATION: ending.queue,
+        name.MESSAGE_ID: ending.task_id,
+        name.TASK_TYPE: ending.type,
+        "supervisor.attempt": ending.attempt,
+        "supervisor.outcome": "requeued" if requeued else outcome.state.lower(),
+        "supervisor.reason": str(outcome.reason),
+        "supervisor.state": str(settlement.state),
+        "supervisor.proof": outcome.proof,
+        "supervisor.effects_unknown": outcome.effects_unknown,
+        "supervisor.worker.id": traced.worker_id,
+        "process.pid": traced.pid,
+    }
+    if outcome.state in _FAILED and not requeued:
+        found[name.ERROR_TYPE] = outcome.error_type or str(outcome.reason)
+    if outcome.verdict is not None:
+        found["supervisor.verdict"] = outcome.verdict
+    if traced.autopsy_id is not None:
+        found["supervisor.autopsy.id"] = traced.autopsy_id
+    if settlement.run_after is not None:
+        wait = settlement.run_after - ending.ended_at
+        found["supervisor.retry.delay_s"] = max(0.0, wait.total_seconds())
+    for usage in ("cpu_s", "max_rss_bytes"):
+        if usage in ending.usage:
+            found[f"supervisor.{usage}"] = ending.usage[usage]
+    return found

@@ -22,6 +22,7 @@ from supervisor.monitoring.runbook import generic
 from supervisor.monitoring.threshold import Thresholds, prose
 from supervisor.settings import Setting, Settings, node_grace, table
 from supervisor.telemetry.catalog import CATALOG, MIXED, PROCESS, STORE, Metric
+from supervisor.telemetry.catalog_web import WEB_CATALOG
 from supervisor.telemetry.events import EVENTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -168,14 +169,18 @@ def metrics_page() -> Iterator[str]:
     for metric in CATALOG.values():
         if metric.buckets:
             yield f"| `{metric.full_name}` | {', '.join(f'{edge:g}' for edge in metric.buckets)} |"
+    yield from ("", "## Of the pages", "")
+    yield "`supervisor web` serves these on `web_listen`, a series once it has been used:"
+    yield from ("", "| metric | kind | labels | scope | unit | help |", "|---|---|---|---|---|---|")
+    yield from (_metric_row(metric, "process") for metric in WEB_CATALOG.values())
 
 
-def _metric_row(metric: Metric) -> str:
+def _metric_row(metric: Metric, process: str = "node") -> str:
     labels = "; ".join(
         f"`{name}`" + (f" ({', '.join(values)})" if values else "")
         for name, values in metric.labels.items()
     )
-    scope = {STORE: "store", PROCESS: "node", MIXED: "lost: store, others: node"}[metric.scope]
+    scope = {STORE: "store", PROCESS: process, MIXED: "lost: store, others: node"}[metric.scope]
     cells = (f"`{metric.full_name}`", metric.kind, labels, scope, metric.unit, metric.help)
     return f"| {' | '.join(cells)} |"
 

@@ -123,6 +123,11 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 "The app's import left something that forbids forking; workers are exec'ed.",
                 "app", "obstacles",
             ),
+            _event(
+                _W, "collector.failed",
+                "What is looked up when metrics are read could not be told: it is absent there.",
+                "collector", "error",
+            ),
             # Workers
             _event(_I, "worker.spawned", "A worker was born.", "worker_id", "pid", "reason"),
             _event(_D, "worker.ready", "A worker may be assigned to.", "worker_id", "pid"),
@@ -211,6 +216,10 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 _I, "sessions.ended", "An attempt's sessions in PostgreSQL end before its kill.",
                 "task_id", "attempt", "ended", "left", "sessions",
             ),
+            # The pages
+            _event(_I, "web.started", "The pages are served.", "listen", "store"),
+            _event(_I, "web.stopped", "The pages are served no more.", "reason"),
+            _event(_E, "web.failed", "A page raised: a bug.", "route", "error"),
             # The store
             _event(_E, "store.lost", "The store does not answer; claims stop.", "error"),
             _event(_I, "store.recovered", "The store answers again.", "away_s"),

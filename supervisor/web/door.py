@@ -1,0 +1,125 @@
+"""Who asks: by a session that began with a password, by an API token, or by the printed link.
+
+Secret kept here: what the cookie holds. Invariants: a session lives in the store, so that signing
+out ends it everywhere; the link only opens while there are no users and nobody else can reach the
+process; a password is compared even when there is no such user, so that the time tells nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from flask import Request
+from flask.sessions import SessionMixin
+
+from supervisor.client import Client
+from supervisor.clock import Clock
+from supervisor.model.access import Person, Role, is_name
+from supervisor.store.ledger.access import Access
+from supervisor.web import secret
+from supervisor.web.limiter import Limiter
+
+SESSION = timedelta(hours=12)
+BEARER = "bearer"
+#: What the cookie's session holds of us.
+KEY, LINK = "key", "link"
+#: A hash that no password has, to compare with when there is no such user.
+_NOBODY = (
+    "scrypt:32768:8:1$cSjJqQ4uJw4Gzqtb$"
+    "0f4c1d6b8a2e5937c1f0a6d2b3948e7fa5c6d7e8f90123456789abcdef012345"
+    "6789abcdef0123456789abcdef0123456789abcdef0123456789abcdef012345"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why somebody was not let in, and how long to wait, if that is why."""
+
+    why: str
+    wait_s: float = 0.0
+
+
+class Door:
+    """Lets people in, or not. Safe to share between threads."""
+
+    def __init__(self, client: Client, clock: Clock, link: str | None, owner: str) -> None:
+        self._client = client
+        self._link = link
+        self._owner = Person(owner, Role.ADMIN, sees_autopsies=True)
+        self._limiter = Limiter(clock)
+
+    def takes_link(self) -> bool:
+        """Say whether the printed link is the way in. Raises: StoreUnavailable."""
+        return self._link is not None and not self._client.access.has_users()
+
+    def has_users(self) -> bool:
+        """Say whether a password is the way in. Raises: StoreUnavailable."""
+        return self._client.access.has_users()
+
+    def who(self, request: Request, session: SessionMixin) -> Person | None:
+        """Return who asks; None when that is not known. Raises: StoreUnavailable."""
+        given = request.authorization
+        if given is not None:
+            if given.type != BEARER or not given.token:
+                return None
+            return self._client.access.of_token(secret.digest(given.token), self._now())
+        if KEY in session:
+            return self._client.access.of_session(secret.digest(session[KEY]), self._now())
+        if LINK in session and self.takes_link() and self._is_link(session[LINK]):
+            return self._owner
+        return None
+
+    def open_by_link(self, given: str, session: SessionMixin) -> Refusal | None:
+        """Let in whoever has the printed link. Raises: StoreUnavailable."""
+        if not self.takes_link() or not self._is_link(secret.digest(given)):
+            return Refusal("This is not the token that was printed last.")
+        name = self._owner.name
+        self._client.change_access(
+            lambda access, now: access.note_sign_in(name, "by the printed link", now)
+        )
+        session.clear()
+        session[LINK] = secret.digest(given)
+        return None
+
+    def open_by_password(
+        self, name: str, password: str, address: str, session: SessionMixin
+    ) -> Refusal | None:
+        """Let in whoever knows the password. Raises: StoreUnavailable."""
+        wait_s = self._limiter.take(name, address)
+        if wait_s:
+            return Refusal("Too many wrong passwords.", wait_s)
+        user = self._client.access.user(name) if is_name(name) else None
+        is_right = secret.is_password(user.password if user else _NOBODY, password)
+        if user is not None and is_right:
+            key = secret.new_key()
+            hashed = secret.digest(key)
+
+            def begin(access: Access, now: datetime) -> bool:
+                return access.begin_session(user, hashed, f"from {address}", now, now + SESSION)
+
+            if self._client.change_access(begin):
+                self._limiter.give_back(name, address)
+                session.clear()
+                session[KEY] = key
+                return None
+        # What was given as a name that nobody has may be a password: it is not written down.
+        told = f"as {user.name}, from {address}" if user else f"from {address}"
+        self._client.change_access(lambda access, now: access.note_refusal(told, now))
+        return Refusal("Name or password is wrong.")
+
+    def shut(self, person: Person, session: SessionMixin) -> None:
+        """Sign somebody out. Raises: StoreUnavailable."""
+        key = session.get(KEY)
+        if key is not None:
+            hashed = secret.digest(key)
+            self._client.change_access(
+                lambda access, now: access.end_session(hashed, person.name, now)
+            )
+        session.clear()
+
+    def _is_link(self, hashed: str) -> bool:
+        return self._link is not None and secret.is_same(hashed, secret.digest(self._link))
+
+    def _now(self) -> datetime:
+        return self._client.reader.store.clock.now()

@@ -1,0 +1,54 @@
+"""The pages that let people in and out."""
+
+from __future__ import annotations
+
+import math
+
+from flask import request, session
+
+from supervisor.web.visit import Answer, Visit, go, own_path, show
+
+
+def page(visit: Visit) -> Answer:
+    """Ask for name and password, or for the token that was printed; take one from the address."""
+    token = request.args.get("token")
+    if token and visit.door.open_by_link(token, session) is None:
+        return go(own_path(request.args.get("next")))
+    return _asking(visit, "That token is not the one that was printed last." if token else "")
+
+
+def enter(visit: Visit) -> Answer:
+    """Let somebody in."""
+    token, name = request.form.get("token"), request.form.get("name", "").strip()
+    if token is not None:
+        refusal = visit.door.open_by_link(token.strip(), session)
+    else:
+        address = request.remote_addr or "unknown"
+        refusal = visit.door.open_by_password(
+            name, request.form.get("password", ""), address, session
+        )
+    if refusal is None:
+        return go(own_path(request.form.get("next")))
+    if not refusal.wait_s:
+        return _asking(visit, refusal.why), 401
+    seconds = math.ceil(refusal.wait_s)
+    text = _asking(visit, f"{refusal.why} Try again in {seconds} s.")
+    return text, 429, {"Retry-After": str(seconds)}
+
+
+def leave(visit: Visit) -> Answer:
+    """Sign out."""
+    visit.door.shut(visit.person, session)
+    return go("/sign-in")
+
+
+def _asking(visit: Visit, problem: str) -> str:
+    following = request.form.get("next") or request.args.get("next")
+    return show(
+        "sign_in.html",
+        visit,
+        following=own_path(following),
+        problem=problem,
+        by_link=visit.door.takes_link(),
+        by_password=visit.door.has_users(),
+    )

@@ -1,0 +1,215 @@
+"""The site: every route with the right it needs, what goes with every answer, and how errors end.
+
+Invariants: a page is only reached through `_guarded`, which asks the door first; what changes
+something carries a token of this session or is signed by an API token; no answer may run a script
+or be framed by another site; while the store is away every page says so with 503.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flask import Flask, Response, g, render_template, request, session
+from flask_wtf.csrf import CSRFError, CSRFProtect
+from werkzeug.exceptions import Forbidden, HTTPException
+
+from supervisor import __version__
+from supervisor.client import Client
+from supervisor.clock import Clock, SystemClock
+from supervisor.errors import DependencyAway, StoreUnavailable, SupervisorError
+from supervisor.model.access import Right
+from supervisor.telemetry.events import emit
+from supervisor.web import autopsies, overview, sign_in, tasks, wording
+from supervisor.web.cookie import Cookie
+from supervisor.web.door import Door
+from supervisor.web.measure import Measure
+from supervisor.web.visit import Answer, Route, Visit, go
+
+ROUTES = (
+    Route("sign_in", "/sign-in", sign_in.page, None),
+    Route("enter", "/sign-in", sign_in.enter, None, "POST"),
+    Route("leave", "/sign-out", sign_in.leave, Right.TASKS, "POST"),
+    Route("overview", "/", overview.page, Right.TASKS),
+    Route("tasks", "/tasks", tasks.listing, Right.TASKS),
+    Route("task", "/tasks/<task_id>", tasks.page, Right.TASKS),
+    Route("act", "/tasks/<task_id>/<verb>", tasks.act, Right.ACT, "POST"),
+    Route("autopsies", "/autopsies", autopsies.listing, Right.AUTOPSIES),
+    Route("latest", "/autopsies/latest", autopsies.latest, Right.AUTOPSIES),
+    Route("autopsy", "/autopsies/<autopsy_id>", autopsies.page, Right.AUTOPSIES),
+    Route("report", "/autopsies/<autopsy_id>/report", autopsies.report, Right.AUTOPSIES),
+    Route("bundle", "/autopsies/<autopsy_id>/bundle", autopsies.bundle, Right.AUTOPSIES),
+)
+#: Far more than any form of ours; nothing is uploaded.
+REQUEST_MAX_BYTES = 64 * 1024
+#: How soon a page that found no store is asked for again.
+AGAIN_S = 5
+POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-src 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_STYLE = Path(__file__).parent / "static" / "style.css"
+
+
+class Reach:
+    """Tells the log once that the store is away, and once that it is back."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._away_since: float | None = None
+
+    def lost(self, error: str) -> None:
+        """The store did not answer."""
+        if self._away_since is None:
+            self._away_since = self._clock.mono()
+            emit("store.lost", error=error)
+
+    def found(self) -> None:
+        """It did."""
+        if (since := self._away_since) is not None:
+            self._away_since = None
+            emit("store.recovered", away_s=round(self._clock.mono() - since, 3))
+
+
+class Site:
+    """The parts of one site, put together."""
+
+    def __init__(self, client: Client, door: Door, cookie_name: str) -> None:
+        self._client = client
+        self._door = door
+        self._csrf = CSRFProtect()
+        self._reach = Reach(SystemClock())
+        self.measure = Measure()
+        self.app = Flask("supervisor.web")
+        self.app.session_interface = Cookie(client)
+        self.app.config.update(
+            MAX_CONTENT_LENGTH=REQUEST_MAX_BYTES,
+            SESSION_COOKIE_HTTPONLY=True,
+            SESSION_COOKIE_NAME=cookie_name,
+            SESSION_COOKIE_SAMESITE="Lax",
+            WTF_CSRF_CHECK_DEFAULT=False,
+            WTF_CSRF_TIME_LIMIT=None,  # as long as the session
+        )
+        self._csrf.init_app(self.app)
+        self._add_pages()
+        self._add_words()
+        self._add_edges()
+
+    # --- pages --------------------------------------------------------------------------------
+
+    def _add_pages(self) -> None:
+        for route in ROUTES:
+            view = functools.partial(self._guarded, route)
+            self.app.add_url_rule(route.rule, route.name, view, methods=[route.method])
+        self.app.add_url_rule("/healthz", "healthz", _healthz)
+        self.app.add_url_rule("/metrics", "metrics", self._metrics)
+
+    def _guarded(self, route: Route, **given: str) -> Answer:
+        """Ask the door, then the page."""
+        try:
+            who = self._door.who(request, session)
+        except StoreUnavailable as exc:
+            self._reach.lost(exc.message)
+            raise
+        self._reach.found()
+        visit = Visit(self._client, self._door, who)
+        g.visit = visit
+        if route.method != "GET" and not (who and request.authorization):
+            self._csrf.protect()  # what a browser adds by itself must not be enough
+        if route.needs is None:
+            return route.page(visit, **given)
+        if who is None:
+            return _unknown()
+        if not who.may(route.needs):
+            raise Forbidden(f"{who.name} ({who.role}) has no right to {route.needs}.")
+        return route.page(visit, **given)
+
+    def _metrics(self) -> Answer:
+        return Response(self.measure.render(), mimetype="text/plain; version=0.0.4")
+
+    # --- words of all pages -------------------------------------------------------------------
+
+    def _add_words(self) -> None:
+        self.app.jinja_env.filters.update(wording.FILTERS)
+        self.app.jinja_env.trim_blocks = self.app.jinja_env.lstrip_blocks = True
+        style = hashlib.sha256(_STYLE.read_bytes()).hexdigest()[:12]
+        self.app.jinja_env.globals.update(version=__version__, style=style)
+
+    # --- before, after, instead ---------------------------------------------------------------
+
+    def _add_edges(self) -> None:
+        self.app.before_request(self.measure.begin)
+        self.app.after_request(self._finish)
+        errors: Mapping[Any, Callable[[Any], Answer]] = {
+            HTTPException: _refused,
+            CSRFError: _stale,
+            DependencyAway: _away,
+            SupervisorError: _not_possible,
+            Exception: _broken,
+        }
+        for kind, answer in errors.items():
+            self.app.register_error_handler(kind, answer)
+
+    def _finish(self, answer: Response) -> Response:
+        for name, value in HEADERS.items():
+            answer.headers.setdefault(name, value)
+        if request.endpoint == "static":
+            answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        self.measure.end(answer.status_code)
+        return answer
+
+
+def _healthz() -> Answer:
+    return Response("ok\n", mimetype="text/plain")
+
+
+def _unknown() -> Answer:
+    """Send a browser to the door; tell a program what is missing."""
+    if request.authorization is not None:
+        return _told(401, "This API token is not known here.", {"WWW-Authenticate": "Bearer"})
+    following = request.full_path.rstrip("?") if request.method == "GET" else "/"
+    return go(f"/sign-in?{wording.query([('next', following)])}")
+
+
+def _refused(error: HTTPException) -> Answer:
+    return _told(error.code or 500, error.description or error.name)
+
+
+def _stale(error: CSRFError) -> Answer:
+    return _told(400, f"This form did not come from this session ({error.description}) Nothing was "
+                 "done: go back, load the page again and repeat it.")  # fmt: skip
+
+
+def _away(_: DependencyAway) -> Answer:
+    why = "The task store does not answer. This page is tried again every few seconds by itself."
+    return _told(503, why, {"Retry-After": str(AGAIN_S)})
+
+
+def _not_possible(error: SupervisorError) -> Answer:
+    return _told(409, f"{error.message}. {error.remedy}")
+
+
+def _broken(error: Exception) -> Answer:
+    emit("web.failed", exc_info=True, route=str(request.url_rule), error=f"{type(error).__name__}")
+    return _told(500, "This is a bug of the supervisor. Its log has the details.")
+
+
+def _told(code: int, why: str, headers: Mapping[str, str] | None = None) -> Answer:
+    """Return an error as a page; to whoever came with a token as text."""
+    if request.authorization is not None:
+        return Response(f"{why}\n", code, headers, mimetype="text/plain")
+    again = AGAIN_S if code == 503 and request.method == "GET" else None
+    page = render_template("error.html", visit=None, code=code, why=why, again=again)
+    return Response(page, code, headers)

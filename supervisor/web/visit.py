@@ -1,0 +1,87 @@
+"""One visit of one person: what every page gets, and the three ways a page can end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from flask import redirect, render_template, request
+from flask.typing import ResponseReturnValue
+
+from supervisor.client import Client
+from supervisor.model.access import Person, Right
+from supervisor.store import Reader
+from supervisor.web.door import Door
+
+Answer = ResponseReturnValue
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Who asks, and through what."""
+
+    client: Client
+    door: Door
+    who: Person | None
+
+    @property
+    def reader(self) -> Reader:
+        """What the store shows. Raises: StoreUnavailable."""
+        return self.client.reader
+
+    @property
+    def person(self) -> Person:
+        """Who asks, on a page that only somebody known gets."""
+        assert self.who is not None
+        return self.who
+
+    def may(self, right: str) -> bool:
+        """Say whether who asks has a right."""
+        return self.who is not None and self.who.may(Right(right))
+
+    def now(self) -> datetime:
+        """Return the store's time, which all times in it are of."""
+        return self.reader.store.clock.now()
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A page: where it is, and the right without which nobody gets to it (None: anybody may)."""
+
+    name: str
+    rule: str
+    page: Callable[..., Answer]
+    needs: Right | None
+    method: str = "GET"
+
+
+def show(template: str, visit: Visit, **values: Any) -> str:
+    """Return a page."""
+    return render_template(template, visit=visit, **values)
+
+
+def missing(visit: Visit, what: str, why: str) -> Answer:
+    """Return the page that says what is not there, and why not."""
+    return show("missing.html", visit, what=what, why=why), 404
+
+
+def go(path: str) -> Answer:
+    """Send the browser to one of our own paths, to be asked for with GET."""
+    return redirect(request.script_root + path, 303)
+
+
+def own_path(given: str | None) -> str:
+    """Return a path to go on to; the first page for what is none of ours.
+
+    A browser takes // and /\\ for another host.
+    """
+    text = given or ""
+    is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
+    return text if is_own else "/"
+
+
+def argument(name: str, most: int = 200) -> str:
+    """Return what the address says of a name, '' when it says nothing."""
+    return request.args.get(name, "").strip()[:most]

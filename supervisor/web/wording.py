@@ -1,0 +1,100 @@
+"""How values look on a page: filters of the templates.
+
+Invariant: nothing here returns markup except `moment`, which escapes what it is given; all else is
+escaped by the templates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from supervisor.clock import stamp
+from supervisor.model.states import REASON_MEANINGS, Reason
+from supervisor.words.text import ago, plain, size, span
+
+#: Characters of a value that a page shows; the command line shows all of it.
+VALUE_MAX = 20_000
+_SHORT = 8
+
+
+def moment(value: datetime | None) -> Markup:
+    """Return a time in UTC, to the millisecond, that programs can read too."""
+    if value is None:
+        return Markup("–")
+    return Markup('<time datetime="{}">{}</time>').format(value.isoformat(), stamp(value))
+
+
+def since(value: datetime | None, now: datetime) -> str:
+    """Return how long ago a time was, or in how long it will be."""
+    if value is None:
+        return "–"
+    text = ago(value, now)
+    return text if text.startswith("in ") else f"{text} ago"
+
+
+def line(value: object) -> str:
+    """Return foreign text as one line without control characters; a dash for none."""
+    if value is None or value == "":
+        return "–"
+    return plain(value, keep="").replace("\\x0a", " ")
+
+
+def lines(value: object) -> str:
+    """Return foreign text without control characters but ends of lines, cut where it is long."""
+    text = plain(value)
+    return text if len(text) <= VALUE_MAX else f"{text[:VALUE_MAX]}\n… {len(text) - VALUE_MAX} more"
+
+
+def pretty(value: str | None) -> str:
+    """Return JSON text with a line for each of its parts."""
+    if value is None:
+        return "–"
+    try:
+        return lines(json.dumps(json.loads(value), ensure_ascii=False, indent=2))
+    except ValueError:
+        return lines(value)
+
+
+def short(task_id: str | None) -> str:
+    """Return the end of an id, by which people tell ids apart."""
+    return "–" if not task_id else f"…{line(task_id)[-_SHORT:]}"
+
+
+def meaning(reason: str | None) -> str:
+    """Say what a reason of a move means; '' for a note's own words."""
+    return REASON_MEANINGS[Reason(reason)].replace("`", "") if reason in set(Reason) else ""
+
+
+def percent(share: float | None) -> str:
+    """Return a share of one as people read it."""
+    if share is None:
+        return "–"
+    return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
+
+
+def query(parts: Sequence[tuple[str, str]]) -> str:
+    """Return the query of an address, of those parts that say something."""
+    return urlencode([part for part in parts if part[1]], quote_via=quote, safe="/")
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "moment": moment,
+        "since": since,
+        "line": line,
+        "lines": lines,
+        "pretty": pretty,
+        "short": short,
+        "meaning": meaning,
+        "percent": percent,
+        "span": span,
+        "size": size,
+    }
+)

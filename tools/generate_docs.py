@@ -1,7 +1,7 @@
 """Write the files that are made from tables in the source, or say which are out of step.
 
-Pages of docs/, runbooks, rules. `python tools/generate_docs.py` writes them and removes runbooks
-of alerts that are gone; `--check` only compares and exits 1 on a difference.
+Pages of docs/, runbooks, rules, dashboards. `python tools/generate_docs.py` writes them and removes
+runbooks of alerts that are gone; `--check` only compares and exits 1 on a difference.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import click
 from autopsy.cause import MEANINGS
 from supervisor.cli.group import build
 from supervisor.model.states import REASON_MEANINGS
-from supervisor.monitoring import alerts, export
+from supervisor.monitoring import alerts, dashboards, export
 from supervisor.monitoring.alertmanager import RECEIVERS, Receivers
 from supervisor.monitoring.rule import Links
 from supervisor.monitoring.runbook import generic
@@ -271,6 +271,7 @@ def files() -> dict[str, str]:
     return {
         **{f"docs/{name}": render(name) for name in PAGES},
         **{f"alerts/{name}": text for name, text in rules.items()},
+        **{f"dashboards/{name}": text for name, text in dashboards.files(Links(), limits).items()},
         **{f"{RUNBOOKS}/{name}": text for name, text in export.runbook_texts(limits).items()},
     }
 

@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         "check": ("check", "check", "Check settings, store, app and host before a start."),
         "config": ("config", "config", "Show every setting in force and where it comes from."),
         "rules": ("monitoring", "rules", "Write alert rules for Prometheus and Alertmanager."),
+        "dashboards": ("monitoring", "dashboards", "Write dashboards for Grafana."),
         "db": ("db", "db", "Prepare the store."),
     }
 )

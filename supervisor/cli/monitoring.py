@@ -95,6 +95,58 @@ def rules_export(
     call.answer({"folder": str(folder.resolve()), "files": done}, lines)
 
 
+@click.group()
+def dashboards() -> None:
+    """Write the dashboards for Grafana."""
+
+
+@command(
+    "export",
+    group=dashboards,
+    own_store=True,
+    example="supervisor dashboards export /var/lib/grafana/dashboards --threshold failed_rate=0.1",
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--web-url", metavar="URL", help="Base of links to autopsies. [default: this host]")
+@click.option(
+    "--runbook-url", metavar="URL", help="Where the runbooks are served. [default: no link]"
+)
+@click.option(
+    "--threshold",
+    "thresholds",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    help="A limit that was given to `supervisor rules export`, too: lines are drawn at it.",
+)
+@click.option("--force", is_flag=True, help="Replace files that this command has not written.")
+def dashboards_export(
+    call: Call,
+    folder: Path,
+    *,
+    web_url: str | None,
+    runbook_url: str | None,
+    thresholds: tuple[str, ...],
+    force: bool,
+) -> None:
+    """Write the dashboards into a folder that Grafana reads, or to import them by hand.
+
+    Files that this command has written before are replaced, others are not.
+    """
+    from supervisor.monitoring import export
+    from supervisor.monitoring.dashboards import files
+    from supervisor.monitoring.rule import Links
+
+    given = {"web": web_url, "runbooks": runbook_url}
+    links = Links(**{name: url.rstrip("/") for name, url in given.items() if url})
+    done = export.write(folder, files(links, _thresholds(thresholds)), force=force)
+
+    def lines() -> Iterator[str]:
+        yield from _written(folder, done)
+        yield from _how_to_show(folder.resolve())
+
+    call.answer({"folder": str(folder.resolve()), "files": done}, lines)
+
+
 def _pairs(given: tuple[str, ...]) -> Mapping[str, str]:
     pairs = {}
     for pair in given:
@@ -134,3 +186,10 @@ def _how_to_load(folder: Path, rule_files: tuple[str, ...], alertmanager: str) -
     yield "      static_configs: [{targets: ['127.0.0.1:9464']}]    # metrics_listen of each node"
     yield from ("", f"Alertmanager: --config.file={folder / alertmanager}")
     yield "Try both first: promtool check rules …, amtool check-config …"
+
+
+def _how_to_show(folder: Path) -> Iterator[str]:
+    yield from ("", "In a file below provisioning/dashboards of Grafana (10 to 13):", "")
+    yield from ("  apiVersion: 1", "  providers:", "    - name: task-supervisor")
+    yield from ("      type: file", f"      options: {{path: {folder}}}", "")
+    yield "Set the scrape interval of its Prometheus data source to that of the job: rates need it."

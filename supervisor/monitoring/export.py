@@ -1,6 +1,6 @@
 """The files of rules, routes and runbooks, and writing them into a folder without doing harm.
 
-Secret kept here: which file is ours (its first line says so). Only such a file, or none, is
+Secret kept here: which file is ours (its first lines say so). Only such a file, or none, is
 replaced, unless forced. `texts` is pure. Called by the command line, the generator of the committed
 files, and tests.
 """
@@ -18,7 +18,7 @@ from supervisor.monitoring.threshold import Thresholds
 
 RULE_FILES = ("recording.rules.yml", "alerts.rules.yml", "slo.rules.yml")
 ALERTMANAGER_FILE = "alertmanager.yml"
-_OURS = ("# Generated from supervisor/monitoring", runbook.NOTICE)
+_OURS = ("# Generated from supervisor/monitoring", runbook.NOTICE, '"uid": "supervisor-')
 
 
 def rule_texts(links: Links | None, thresholds: Thresholds) -> Mapping[str, str]:

@@ -23,7 +23,7 @@ _LIMITS = (
 
 def story(facts: Payload) -> Part | None:
     """Return what the supervisor knew; None when there is nothing known to tell."""
-    lines = (*_who(facts), *_limits(facts), *_wish(facts), *_end(facts))
+    lines = (*_who(facts), *_limits(facts), *_wish(facts), *_calls(facts), *_end(facts))
     blocks: list[Block] = [Lines(lines)] if lines else []
     blocks += _words(facts)
     blocks += _looks(facts)
@@ -55,6 +55,14 @@ def _wish(facts: Payload) -> Iterator[str]:
         yield f"asked to stop: {wish.get('kind')} by {wish.get('by')}: {wish.get('reason')}"
     if facts.get("remark"):
         yield f"remark: {facts['remark']}"
+
+
+def _calls(facts: Payload) -> Iterator[str]:
+    for call in rows(facts, "calls"):
+        waited, many = number(call.get("for_s")), number(call.get("number")) or 1
+        if waited is not None:
+            of = f" ({many:.0f} calls, the oldest)" if many > 1 else ""
+            yield f"in ctx.call({text(call.get('service'), '?')!r}) for {waited:.1f} s{of}"
 
 
 def _end(facts: Payload) -> Iterator[str]:

@@ -57,6 +57,7 @@ class Signs:
     rss_bytes: int = 0
     cpu_s: float = 0.0
     proc_state: str = "S"
+    open_fds: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from supervisor.model.outcome import Settlement
 from supervisor.model.record import Claim, Ending, Mark, Owner, Submitted
 from supervisor.store.record import Orphan
 from supervisor.worker.vitals import Reading
-from supervisor.worker.wire import FromWorker, TypeInfo
+from supervisor.worker.wire import FromWorker, Spent, TypeInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ class Exited:
     """A worker was reaped: how it ended, and its last vital signs.
 
     `garbled` says why the node itself ended it, if it did so for what the worker sent; `oom` is
-    what the kernel counted, at a SIGKILL; `dump` what the interpreter wrote at a native crash.
+    what the kernel counted, at a SIGKILL; `dump` what the interpreter wrote at a native crash;
+    `spent` what the process had used in all.
     """
 
     worker_id: str
@@ -83,6 +84,7 @@ class Exited:
     garbled: str = ""
     oom: OomEvidence | None = None
     dump: str = ""
+    spent: Spent | None = None
 
     @property
     def how(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from autopsy.secret import in_params
 from supervisor.model.health import Signs, Verdict
 from supervisor.model.outcome import Outcome
-from supervisor.node.floor import Attempt, Floor, Slot
+from supervisor.node.floor import NS_PER_S, Attempt, Floor, Slot
 from supervisor.node.port import Exited, Facts
 from supervisor.worker import session
 from supervisor.worker.vitals import Reading
@@ -107,6 +107,7 @@ def _facts(floor: Floor, slot: Slot, attempt: Attempt | None) -> dict[str, Any]:
             "cancel_grace_s": attempt.limits.cancel_grace,
             "memory_limit_bytes": attempt.limits.memory_limit_bytes,
         },
+        "calls": _calls(attempt, floor.clock.mono()),
         "looks": [_look(signs, attempt.started_at or 0.0) for signs in attempt.looks],
     }
     if attempt.mark is not None:
@@ -136,6 +137,16 @@ def _of_claim(attempt: Attempt) -> dict[str, Any]:
         "submitted_by": claim.submitted_by,
         "retry_count": claim.retry_count,
     }
+
+
+def _calls(attempt: Attempt, now: float) -> list[dict[str, Any]]:
+    """Return the services that the attempt has called and that have not answered."""
+    if attempt.said is None:
+        return []
+    return [
+        {"service": service, "number": calls.number, "for_s": now - calls.since_ns / NS_PER_S}
+        for service, calls in attempt.said.in_flight.items()
+    ]
 
 
 def _secrets(floor: Floor, attempt: Attempt) -> list[str]:

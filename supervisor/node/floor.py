@@ -24,7 +24,7 @@ from supervisor.queue import Listener
 from supervisor.settings import Settings, TaskLimits, TaskOptions
 from supervisor.telemetry.events import emit
 from supervisor.telemetry.metrics import Metrics
-from supervisor.worker.wire import TypeInfo
+from supervisor.worker.wire import Tally, TypeInfo
 
 NS_PER_S = 1_000_000_000
 #: Looks kept for the autopsy: what the probes saw lately.
@@ -61,6 +61,7 @@ class Attempt:
     acted_on: set[str] = field(default_factory=set)
     fenced: str = ""
     diagnosed_at: float = float("-inf")
+    said: Tally | None = None
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ from supervisor.model.outcome import Outcome
 from supervisor.model.states import Reason, State
 from supervisor.model.termination import Phase
 from supervisor.node import finding, port
+from supervisor.node.accounting import Accounting, in_calls
 from supervisor.node.evidence import Remains, last_progress
 from supervisor.node.floor import NS_PER_S, Attempt, Floor, Slot
 from supervisor.telemetry.events import emit
@@ -50,6 +51,7 @@ class Listening:
     def __init__(self, floor: Floor) -> None:
         self._floor = floor
         self._remains = Remains(floor)
+        self.accounting = Accounting(floor)
         self.durations: dict[str, float] = {}
 
     def said(self, slot: Slot, message: wire.FromWorker, now: float) -> None:
@@ -59,6 +61,8 @@ class Listening:
                 self._ready(slot, message, now)
             case wire.Finished():
                 self._finished(slot, message)
+            case wire.Tallied() if (attempt := slot.attempts.get(message.seq)) is not None:
+                self.accounting.tallied(slot, attempt, message)
             case wire.Leaving():
                 slot.leaving = message.why
             case wire.Checkpoint() if (attempt := slot.attempts.get(message.seq)) is not None:
@@ -76,6 +80,7 @@ class Listening:
     def _ready(self, slot: Slot, message: wire.Ready, now: float) -> None:
         slot.pid, slot.start_ticks, slot.ready_at = message.pid, message.start_ticks, now
         self._note_worker(slot)
+        self.accounting.begin(slot, message.spent)
         emit("worker.ready", worker_id=slot.worker_id, pid=slot.pid)
 
     def _note_worker(self, slot: Slot, exit: str | None = None) -> None:
@@ -108,6 +113,7 @@ class Listening:
         )
         if message.interrupted_by:
             slot.leaving = f"interrupted by {message.interrupted_by}"  # it says so itself, later
+        self.accounting.finished(slot, attempt, message)
 
     def _with_growth(self, attempt: Attempt, outcome: Outcome, left: wire.LeftBehind) -> Outcome:
         """Count and tell what was left behind; an outcome that keeps the names."""
@@ -183,10 +189,14 @@ class Listening:
                 **last_progress(exit.last, attempt),
             }
             outcome = self._outcome_of_death(slot, attempt, exit)
+            if waited := in_calls(attempt, floor.clock.mono()):
+                outcome = ended.remarked(outcome, waited)
             if outcome.crashed:
                 floor.metrics.inc("crashes_total", reason=outcome.reason)
                 self._remains.examine(slot, attempt, outcome, exit)
             floor.end(slot, attempt, outcome, usage=usage)
+            self.accounting.died(slot, attempt, exit, outcome)
+        self.accounting.gone(slot)
         del floor.slots[slot.worker_id]
         floor.pool.forget(slot.worker_id)
         floor.pool.sweep_strangers()

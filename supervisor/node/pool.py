@@ -185,6 +185,7 @@ class ProcessPool:
             garbled=worker.garbled,
             oom=self._host.explain_kill() if foreign else None,
             dump=worker.line.fatal_dump() if is_native(death.status) else "",
+            spent=death.spent,
         )
 
     def _overdue_births(self) -> None:

@@ -28,6 +28,7 @@ from supervisor.model.record import ProcessIdentity
 from supervisor.telemetry.events import emit
 from supervisor.worker import tree, watchdog, wire
 from supervisor.worker.presence import own_place
+from supervisor.worker.spending import spent_of
 from supervisor.worker.zygote import DESCRIPTOR_LIMIT, PR_SET_CHILD_SUBREAPER, prctl
 
 NODE_MARKER = "SUPERVISOR_NODE"
@@ -111,6 +112,7 @@ class Death:
 
     status: ExitStatus
     max_rss_bytes: int
+    spent: wire.Spent | None = None
 
 
 def reap(pid: int) -> Death | None:
@@ -121,10 +123,11 @@ def reap(pid: int) -> Death | None:
         return Death(ExitStatus(), 0)
     if not got:
         return None
-    peak_bytes = usage.ru_maxrss * 1024
     if os.WIFSIGNALED(status):
-        return Death(ExitStatus(signal=os.WTERMSIG(status)), peak_bytes)
-    return Death(ExitStatus(code=os.WEXITSTATUS(status)), peak_bytes)
+        how = ExitStatus(signal=os.WTERMSIG(status))
+    else:
+        how = ExitStatus(code=os.WEXITSTATUS(status))
+    return Death(how, usage.ru_maxrss * 1024, spent_of(usage))
 
 
 def kill_worker_tree(pid: int, born: int | None) -> int:

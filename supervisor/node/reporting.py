@@ -16,6 +16,7 @@ from supervisor.model.outcome import Settlement
 from supervisor.model.record import Ending
 from supervisor.model.states import REQUEUE_REASONS, State
 from supervisor.node import port
+from supervisor.node.accounting import Accounting
 from supervisor.node.floor import Attempt, Floor, Slot
 from supervisor.node.mending import Mending
 from supervisor.node.staffing import Staffing
@@ -45,10 +46,13 @@ class Health:
 class Reporting:
     """The node's own signs."""
 
-    def __init__(self, floor: Floor, staffing: Staffing, mending: Mending) -> None:
+    def __init__(
+        self, floor: Floor, staffing: Staffing, mending: Mending, accounting: Accounting
+    ) -> None:
         self._floor = floor
         self._staffing = staffing
         self._mending = mending
+        self._accounting = accounting
         self._reported_at = float("-inf")
         self._away_since = 0.0
         self._silent = False
@@ -154,6 +158,7 @@ class Reporting:
         metrics.set("cancel_overdue", self._overdue(now))
         for name, age in self._oldest(now).items():
             metrics.set("running_oldest_age_seconds", age, type=name)
+        self._accounting.show()
 
     def _not_ready(self) -> tuple[str, ...]:
         floor = self._floor

@@ -61,6 +61,8 @@ class Staffing:
         floor.learn(event.generation, event.types)
         floor.options = {info.name: TaskOptions(**info.options) for info in event.types}  # type: ignore[arg-type]
         floor.metrics.allow("type", floor.types)
+        for info in event.types:
+            floor.metrics.account.declare(info.name, info.words)
         floor.tell_types()
         emit("app.booted", app=self._app, types=sorted(floor.types))
         if event.obstacles:

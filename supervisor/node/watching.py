@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from supervisor.model.health import GAP_S, Action, Code, Pulse, Verdict, judge
 from supervisor.model.record import Mark, Started
+from supervisor.node.accounting import in_calls
 from supervisor.node.closing import Closing
 from supervisor.node.diagnosing import Diagnosing
 from supervisor.node.floor import Attempt, Floor, Slot
@@ -150,6 +151,8 @@ class Watching:
 
     def _note_verdict(self, attempt: Attempt, verdict: Verdict) -> None:
         text = f"{verdict.code} → {verdict.action}: {verdict.why}"
+        if waits := in_calls(attempt, self._floor.clock.mono()):
+            text += f"; {waits}"
         self._floor.note(attempt, "verdict", text)
         if verdict.code is Code.STARVED_HOST:
             emit("verdict.held", **attempt.named, verdict=verdict.code, why=verdict.why)

@@ -71,10 +71,10 @@ class _Sum:
         self.total += total
         self.errors += errors
 
-    def observe(self, value: float) -> None:
-        """Add one value."""
-        self.buckets[bisect_left(self.edges, value)] += 1
-        self.total += value
+    def observe(self, value: float, times: int = 1) -> None:
+        """Add a value, so many times."""
+        self.buckets[bisect_left(self.edges, value)] += times
+        self.total += value * times
 
     def told(self) -> list[tuple[str, float]]:
         """Return the buckets as they are exposed: each with all below it."""
@@ -87,7 +87,9 @@ class Account(Collector):
     """The sums of one node. `types` says which types there are; `dropped` hears of each label
     whose value was folded."""
 
-    def __init__(self, types: Callable[[], Iterable[str]], dropped: Callable[[str], None]) -> None:
+    def __init__(
+        self, types: Callable[[], Iterable[str]], dropped: Callable[[str], object]
+    ) -> None:
         self._types = types
         self._dropped = dropped
         self._spent: dict[str, list[float]] = {}
@@ -103,15 +105,14 @@ class Account(Collector):
         if have is None:
             have = self._spent[type_name] = [0.0] * _AMOUNTS
         for at, amount in enumerate(amounts):
-            if amount > 0:
-                have[at] += amount
+            have[at] += max(0.0, amount)
 
-    def peak(self, type_name: str, size_bytes: int) -> None:
-        """Note the most memory that the worker of an attempt had."""
+    def peak(self, type_name: str, size_bytes: int, attempts: int = 1) -> None:
+        """Note the most memory that the worker of so many attempts had."""
         sizes = self._memory.get(type_name)
         if sizes is None:
             sizes = self._memory[type_name] = _Sum(MEMORY_BUCKETS)
-        sizes.observe(size_bytes)
+        sizes.observe(size_bytes, attempts)
 
     def declare(self, type_name: str, words: Mapping[str, Iterable[str]]) -> None:
         """Let these names of a type, by kind, have series from now on."""

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from supervisor.model.states import CRASH_REASONS
 from supervisor.telemetry.catalog_node import of_node, of_stops, of_workers
+from supervisor.telemetry.catalog_task import of_business, of_resources
 from supervisor.telemetry.metric import (
     COUNTER,
     GAUGE,
@@ -30,6 +31,7 @@ from supervisor.telemetry.metric import (
     histogram,
     labels,
     of_store,
+    seen,
 )
 
 __all__ = [
@@ -63,6 +65,8 @@ def _all() -> tuple[Metric, ...]:
         *_of_remains(),
         *of_stops(),
         *of_node(),
+        *of_resources(),
+        *of_business(),
     )
 
 
@@ -143,17 +147,17 @@ def _of_running() -> tuple[Metric, ...]:
             "Mean run time that the type declares; 0 when it declares none.",
             unit="seconds", type=OPEN,
         ),
-        gauge(
+        seen(
             "running_oldest_age_seconds",
             "Age of the attempt of this node that has run longest; 0 when none runs.",
             unit="seconds", type=OPEN,
         ),
-        gauge(
+        seen(
             "running_timeout_used_ratio",
             "Largest age divided by timeout of what runs on this node; 0 when nothing runs.",
             unit="ratio", type=OPEN,
         ),
-        gauge(
+        seen(
             "running_since_progress_seconds",
             "Longest time since progress of what runs on this node and has reported any; else 0.",
             unit="seconds", type=OPEN,

@@ -140,7 +140,7 @@ def of_node() -> tuple[Metric, ...]:
             "label_values_dropped_total",
             "Label values outside their closed set, folded into _other.",
             label=("queue", "type", "outcome", "state", "reason", "kind", "verdict", "status",
-                   "phase", "signal"),
+                   "phase", "signal", "name", "code", "step", "service"),
         ),
     )  # fmt: skip
 

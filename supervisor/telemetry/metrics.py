@@ -22,6 +22,7 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from supervisor.telemetry.account import Account
 from supervisor.telemetry.catalog import CATALOG, COUNTER, GAUGE, OTHER, Metric
 from supervisor.telemetry.series import TaskSeries
 
@@ -54,6 +55,8 @@ class Metrics:
         for label, value in build.items():
             self.allow(label, [value])
         self.set("build_info", 1, **build)
+        self.account = Account(lambda: self.known("type"), self._dropped)
+        self.collect_with(self.account)
 
     def allow(self, label: str, values: Iterable[str]) -> None:
         """Add values to a label's set (types and queues become known at boot) and zero them."""

@@ -31,6 +31,16 @@ _ACKED_RECEIVED = struct.Struct("=QQ")
 _Seen = dict[int, tuple[int, int]]
 
 
+def spent_of(usage: resource.struct_rusage) -> Spent:
+    """Return what the kernel counts of a process; the network is not in it."""
+    return Spent(
+        usage.ru_utime,
+        usage.ru_stime,
+        usage.ru_inblock * _BLOCK_BYTES,
+        usage.ru_oublock * _BLOCK_BYTES,
+    )
+
+
 class Spending:
     """The sums of this process; all of them only grow."""
 

@@ -71,7 +71,7 @@ class TestTable:
         assert {s.env for s in entries} >= {"SUPERVISOR_STORE", "SUPERVISOR_DRAIN_GRACE"}
 
     def test_what_a_type_may_set_is_the_same_everywhere(self) -> None:
-        own = {"queue", "no_retry_for", "interrupt", "secret_params"}
+        own = {"queue", "no_retry_for", "interrupt", "secret_params", "expected_duration"}
         assert {f.name for f in fields(TaskOptions)} - own == set(SCOPED)
         assert {f.name for f in fields(TaskLimits)} == {*SCOPED, "stall_after"}
 

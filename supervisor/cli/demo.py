@@ -8,7 +8,7 @@ from supervisor.cli.call import Call, command
 from supervisor.cli.flags import with_flags_of
 
 
-@with_flags_of("workers", "spawn", "metrics_listen")
+@with_flags_of("workers", "spawn", "metrics_listen", "web_listen")
 @command(example="supervisor demo --for 20 --json", own_store=True)
 @click.option(
     "for_s",

@@ -28,6 +28,7 @@ class Scene:
     autopsies: tuple[AutopsyRecord, ...]
     counts: Mapping[State, int]
     metrics_url: str | None
+    pages_url: str | None = None
 
     @property
     def played(self) -> bool:

@@ -36,6 +36,7 @@ class Show:
 
     def __init__(self, for_s: float | None, *, as_json: bool, settings: Settings) -> None:
         self._for_s = for_s
+        self._for_people = not as_json
         self._clock = SystemClock()
         self._stage = Stage(settings, self._clock)
         self._page = view.page_for(as_json=as_json, stage=self._stage, for_s=for_s)
@@ -61,7 +62,7 @@ class Show:
 
     def _play(self) -> None:
         self._submit()
-        self._stage.start()
+        self._stage.start(with_pages=self._for_people)
         try:
             while self._for_s is None or self._age() < self._for_s:
                 self._stage.check_alive()
@@ -147,6 +148,7 @@ class Show:
             autopsies=tuple(reversed(reader.autopsies())),
             counts=reader.counts(self._clock.now()).by_state,
             metrics_url=self._stage.metrics_url,
+            pages_url=self._stage.pages_url,
         )
 
     def _learn_usage(self, line: TaskLine) -> None:

@@ -7,6 +7,7 @@ found below it, whatever it did to its session or environment.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from supervisor.client import Client
 from supervisor.clock import Clock
@@ -38,6 +40,7 @@ APP = "supervisor.demo.tasks:app"
 SETTINGS = {
     "workers": "8",
     "metrics_listen": "127.0.0.1:0",  # a free one
+    "web_listen": "127.0.0.1:0",
     "timeout": "20",
     "retry_base": "0.5",
     "cancel_grace": "2",
@@ -52,6 +55,8 @@ SETTINGS = {
 _OWN = frozenset({"store", "autopsy_dir"})
 LOG_LINES_SHOWN = 5
 POLL_S = 0.05
+#: A page that is on its way is not waited for.
+PAGES_GRACE_S = 6.0
 #: What was SIGKILLed with its parent needs a moment to be gone.
 GONE_WITHIN_S = 2.0
 
@@ -76,30 +81,39 @@ class Stage:
         self.store = f"sqlite:///{self.directory / 'demo.db'}"
         self.autopsies = self.directory / "autopsies"
         self.log = self.directory / "node.log"
+        self._web_said = self.directory / "web.json"
         self._values |= {"store": self.store, "autopsy_dir": str(self.autopsies)}
         self.settings = load_settings(self._values, {})
         self.client = Client(self.settings)
         self._node: subprocess.Popen[bytes] | None = None
+        self._web: subprocess.Popen[bytes] | None = None
         self._node_ids: set[str] = set()
         become_reaper()
 
     # --- the node -----------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Start the node, in a session of its own so that Ctrl-C reaches the demo only."""
+    def start(self, *, with_pages: bool) -> None:
+        """Start the node and, for people, the pages."""
+        with self.log.open("wb") as log:
+            self._node = self._started("run", APP, out=log, errors=log)
+        if with_pages:
+            with self._web_said.open("wb") as said, (self.directory / "web.log").open("wb") as log:
+                self._web = self._started("web", "--json", out=said, errors=log)
+
+    def _started(self, *command: str, out: IO[bytes], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start one of our commands, in a session of its own so that Ctrl-C reaches us only."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("SUPERVISOR_")}
         environment |= {f"SUPERVISOR_{k.upper()}": v for k, v in self._values.items()}
-        with self.log.open("wb") as log:
-            self._node = subprocess.Popen(
-                [sys.executable, "-m", "supervisor.cli", "run", APP],
-                cwd=self.directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - the demo has one thread
-            )
+        return subprocess.Popen(
+            [sys.executable, "-m", "supervisor.cli", *command],
+            cwd=self.directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - the demo has one thread
+        )
 
     def check_alive(self) -> None:
         """Raises: SupervisorError with the node's last words when it has ended by itself."""
@@ -119,8 +133,29 @@ class Stage:
         self._node_ids |= {node.node_id for node in listening}
         return f"http://{listening[0].listen}/metrics" if listening else None
 
+    @property
+    def pages_url(self) -> str | None:
+        """The link that opens the pages; None until they are up, or when there are none."""
+        said = self._web_said.read_text("utf-8") if self._web is not None else ""
+        link: str | None = json.loads(said)["link"] if said.endswith("\n") else None
+        return link
+
+    def _stop_pages(self) -> None:
+        if self._web is None:
+            return
+        self._web.terminate()
+        try:
+            self._web.wait(PAGES_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._web.kill()
+            self._web.wait()
+
     def stop(self) -> bool:
-        """Stop the node in order; False if it had to be killed. Ctrl-C meanwhile hastens it."""
+        """Stop the pages, and the node in order; False if that one had to be killed.
+
+        Ctrl-C meanwhile hastens it.
+        """
+        self._stop_pages()
         node = self._node
         if node is None:
             return True

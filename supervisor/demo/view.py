@@ -85,6 +85,9 @@ class LinePage(Page):
             self._said["node"] = scene.metrics_url
             yield Text(f"the node is up: {scene.metrics_url}")
             yield Text(f"look in: supervisor top --store {self.stage.store}")
+        if scene.pages_url and "pages" not in self._said:
+            self._said["pages"] = scene.pages_url
+            yield Text(f"the pages are up: {scene.pages_url}")
         for part in CAST:
             lines = scene.of_part[part.name]
             tally = words.tally(lines)
@@ -146,6 +149,7 @@ def header(stage: Stage, scene: Scene, for_s: float | None) -> Iterator[Text]:
     until = "Ctrl-C ends it" if for_s is None else f"ends after {for_s:g} s"
     yield Text.assemble(("supervisor demo", "bold"), f"  {scene.age_s:.0f} s, {until}")
     yield _line(f"{words.totals(scene)}", "")
+    yield _line(f"pages    {scene.pages_url or 'they are starting …'}", "")
     yield _line(f"metrics  {scene.metrics_url or 'the node is starting …'}", "")
     yield _line(f"look in  supervisor top --store {stage.store}", "")
     yield Text()

@@ -42,6 +42,11 @@ def new_token() -> str:
     return TOKEN_PREFIX + new_key()
 
 
+def new_link() -> str:
+    """Return 128 bits of chance: short enough for a line, and it dies with its process."""
+    return secrets.token_urlsafe(16)
+
+
 def new_key() -> str:
     """Return 256 bits of chance as text."""
     return secrets.token_urlsafe(32)

@@ -24,7 +24,7 @@ from supervisor.settings import Settings, without_password
 from supervisor.telemetry.events import emit
 from supervisor.web.door import Door
 from supervisor.web.proxy import Proxies, is_loopback
-from supervisor.web.secret import new_key
+from supervisor.web.secret import new_link
 from supervisor.web.site import Site
 
 THREADS = 8
@@ -79,7 +79,7 @@ def _run(
     *,
     is_near: bool,
 ) -> None:
-    token = new_key() if is_near else None
+    token = new_link() if is_near else None
     bound, port = listening.getsockname()[:2]
     door = Door(client, SystemClock(), token, owner)
     site = Site(client, door, cookie_name=f"supervisor-{port}")

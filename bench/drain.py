@@ -16,7 +16,8 @@ FLOORS = {Kind.SQLITE: 12_000, Kind.POSTGRESQL: 8_000, Kind.REDIS: 6_000}
 def measure(place: Place, scale: float) -> list[Figure]:
     """No-op tasks on two workers, from 10 % to 90 % done; a submitter's wait meanwhile."""
     number = int(20_000 * scale)
-    rates, cpus, peers = [], [], []
+    rates, cpus = [], []
+    peers: list[reference.Drained] = []
     waits: list[float] = []
     for turn in range(REPEATS):
         here = place.below(f"drain{turn}")
@@ -24,7 +25,7 @@ def measure(place: Place, scale: float) -> list[Figure]:
         rate, cpu = _drain_once(here, number)
         rates.append(rate)
         cpus.append(cpu)
-        peers.append(reference.drain_rate(here.below("peer"), max(2000, number // 5)))
+        peers.append(reference.drain(here.below("peer"), max(2000, number // 5)))
     here = place.below("both")
     node.fill(here, number)
     _drain_once(here, number, waits)
@@ -36,10 +37,18 @@ def measure(place: Place, scale: float) -> list[Figure]:
             unit="/s",
             floor=FLOORS[place.kind],
             peer=beside.name,
-            peer_value=statistics.median(peers),
-            peer_there=beside.drain_there,
+            peer_value=statistics.median(peer.rate for peer in peers),
+            peer_there=beside.there.drain,
         ),
-        at_most("CPU of everything per 1,000 tasks", statistics.median(cpus), "s", 0.15),
+        at_most(
+            "CPU of everything per 1,000 tasks",
+            statistics.median(cpus),
+            "s",
+            0.15,
+            peer=beside.name,
+            peer_value=statistics.median(peer.cpu_s for peer in peers),
+            peer_there=beside.there.cpu_s,
+        ),
         at_most(
             "submit p99 while draining", quantile(waits, 0.99) if waits else float("inf"), "ms", 15
         ),

@@ -20,7 +20,7 @@ class Figure:
     """A measured value. `floor` is the budget: a least value, or a most when `at_most`.
 
     `peer` names what was measured beside it in the same run; `ratio` is ours to theirs.
-    `peer_there` is what that gave on the machine for which the budget was set: where it gives less
+    `peer_there` is what that gave on the machine for which the budget was set: where it does worse
     now, the machine is slower now, and the same ratio is enough.
     """
 
@@ -48,7 +48,8 @@ class Figure:
         """Whether it would be, were this machine as fast as the one it was set for."""
         if not (self.peer_value and self.peer_there):
             return False
-        return self.value / self.peer_value >= self.floor / self.peer_there
+        ours, there = self.value / self.peer_value, self.floor / self.peer_there
+        return ours <= there if self.at_most else ours >= there
 
     @property
     def ratio(self) -> float | None:
@@ -70,9 +71,27 @@ class Figure:
         return {**asdict(self), "ok": self.ok, "ratio": self.ratio}
 
 
-def at_most(name: str, value: float, unit: str, budget: float) -> Figure:
+def at_most(
+    name: str,
+    value: float,
+    unit: str,
+    budget: float,
+    *,
+    peer: str | None = None,
+    peer_value: float | None = None,
+    peer_there: float | None = None,
+) -> Figure:
     """Return a figure that must not be larger than its budget."""
-    return Figure(name=name, value=value, unit=unit, floor=budget, at_most=True)
+    return Figure(
+        name=name,
+        value=value,
+        unit=unit,
+        floor=budget,
+        at_most=True,
+        peer=peer,
+        peer_value=peer_value,
+        peer_there=peer_there,
+    )
 
 
 def quantile(values: Sequence[float], share: float) -> float:

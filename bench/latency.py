@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 
-from bench import node
+from bench import node, reference
 from bench.figure import Figure, at_most, quantile
 from bench.place import Place
 
@@ -21,9 +21,27 @@ def measure(place: Place, scale: float) -> list[Figure]:
             client.submit([stamp])
             time.sleep(0.02)
         node.wait_until(lambda: len(stamps.read_text().split()) >= len(sent), every_s=0.05)
+    beside = reference.of(place)
+    peers = reference.start_waits(place.below("peer"), int(300 * scale))
     seen = sorted(int(line) for line in stamps.read_text().split())
     waits = [(b - a) / 1e6 for a, b in zip(sent, seen, strict=True)]
     return [
-        at_most("submit to first line, p50", statistics.median(waits), "ms", 3),
-        at_most("submit to first line, p99", quantile(waits, 0.99), "ms", 15),
+        at_most(
+            "submit to first line, p50",
+            statistics.median(waits),
+            "ms",
+            3,
+            peer=beside.name,
+            peer_value=statistics.median(peers),
+            peer_there=beside.there.start_p50_ms,
+        ),
+        at_most(
+            "submit to first line, p99",
+            quantile(waits, 0.99),
+            "ms",
+            15,
+            peer=beside.name,
+            peer_value=quantile(peers, 0.99),
+            peer_there=beside.there.start_p99_ms,
+        ),
     ]

@@ -26,7 +26,11 @@ def measure(place: Place, scale: float) -> list[Figure]:
         rates.append(number / (time.perf_counter() - began))
         peers.append(reference.enqueue_rate(place.below(f"peer{turn}"), number))
     client.close()
-    bulk = statistics.median(node.fill(place, int(20_000 * scale)) for _ in range(REPEATS))
+    many = int(20_000 * scale)
+    bulks, bulk_peers = [], []
+    for turn in range(REPEATS):
+        bulks.append(node.fill(place, many))
+        bulk_peers.append(reference.bulk_rate(place.below(f"bulk{turn}"), many))
     beside = reference.of(place)
     return [
         Figure(
@@ -36,7 +40,15 @@ def measure(place: Place, scale: float) -> list[Figure]:
             floor=FLOORS[place.kind],
             peer=beside.name,
             peer_value=statistics.median(peers),
-            peer_there=beside.enqueue_there,
+            peer_there=beside.there.enqueue,
         ),
-        Figure(name="submit in bulk", value=bulk, unit="/s", floor=BULK_FLOOR),
+        Figure(
+            name="submit in bulk",
+            value=statistics.median(bulks),
+            unit="/s",
+            floor=BULK_FLOOR,
+            peer=beside.name,
+            peer_value=statistics.median(bulk_peers),
+            peer_there=beside.there.bulk,
+        ),
     ]

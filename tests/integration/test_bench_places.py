@@ -32,7 +32,11 @@ def test_a_place_is_new_counts_what_is_there_and_leaves_nothing(kind: place.Kind
         node.fill(below, 1)
         with below.database() as db:
             assert db.count("tasks") == 1
-        assert reference.drain_rate(here.below("beside"), 20) > 0
+        drained = reference.drain(here.below("beside"), 20)
+        assert drained.rate > 0
+        assert drained.cpu_s > 0
+        assert reference.bulk_rate(here.below("bulk"), 1000) > 0
+        assert len(reference.start_waits(here.below("starts"), 3)) == 3
         assert reference.enqueue_rate(here.below("plain"), 20) > 0
         assert (node.servers_cpu_s(here) > 0) is (kind is not place.Kind.SQLITE)
         folder, pids = here.folder, here.pids

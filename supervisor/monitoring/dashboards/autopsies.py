@@ -24,7 +24,7 @@ from supervisor.monitoring.dashboards.promql import (
     spread,
     total,
 )
-from supervisor.monitoring.dashboards.styles import BY_PHASE, BY_QUANTILE
+from supervisor.monitoring.dashboards.styles import BY_PHASE, by_quantile
 
 OVER_ALL = "[$__range]"
 DONE = ('status!="busy"',)
@@ -85,7 +85,7 @@ def _numbers() -> tuple[Panel, ...]:
             limits.any_at_all(),
         ),
         _number(
-            "Overdue stops",
+            "Overdue stops now",
             "Attempts that were told to stop longer ago than grace and capture take, and that are "
             "not verified gone.",
             Unit.SHORT,
@@ -144,7 +144,7 @@ def _captures() -> tuple[Panel, ...]:
             "Captures end at the line, with what they have.",
             Unit.SECONDS,
             (Query(quantile(0.5, took), "p50"), Query(quantile(0.95, took), "p95")),
-            styles=BY_QUANTILE,
+            styles=by_quantile("p50", "p95"),
             limits=limits.at(CAPTURE_S),
             with_points=True,
             minimum=0,
@@ -194,7 +194,7 @@ def _cancels() -> tuple[Panel, ...]:
             "Time until the attempt was verified gone, with its tree.",
             Unit.SECONDS,
             (Query(quantile(0.5, gone), "p50"), Query(quantile(0.95, gone), "p95")),
-            styles=BY_QUANTILE,
+            styles=by_quantile("p50", "p95"),
             limits=limits.at(GONE_S),
             with_points=True,
             minimum=0,

@@ -31,7 +31,7 @@ from supervisor.monitoring.dashboards.promql import (
     spread,
     store,
 )
-from supervisor.monitoring.dashboards.styles import BY_QUANTILE
+from supervisor.monitoring.dashboards.styles import by_quantile
 from supervisor.monitoring.threshold import Thresholds
 
 SERVICE = (BY_SERVICE,)
@@ -174,7 +174,7 @@ def _store() -> tuple[Panel, ...]:
                 Query(quantile(0.99, commit), "p99"),
             ),
             width=6,
-            styles=BY_QUANTILE,
+            styles=by_quantile("p50", "p95", "p99"),
             with_points=True,
             minimum=0,
         ),

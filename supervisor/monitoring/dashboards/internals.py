@@ -25,7 +25,7 @@ from supervisor.monitoring.dashboards.promql import (
     smallest,
     total,
 )
-from supervisor.monitoring.dashboards.styles import BY_QUANTILE
+from supervisor.monitoring.dashboards.styles import by_quantile
 from supervisor.monitoring.threshold import Thresholds
 
 ONE = (Named("0", "no", Color.CALM), Named("1", "yes", Color.GOOD))
@@ -171,7 +171,7 @@ def _loop() -> tuple[Panel, ...]:
             "Time between when a turn was due and when it came.",
             Unit.SECONDS,
             (Query(quantile(0.5, lag), "p50"), Query(quantile(0.99, lag), "p99")),
-            styles=BY_QUANTILE,
+            styles=by_quantile("p50", "p99"),
             limits=(Limit(1, Color.BAD),),
             minimum=0,
         ),

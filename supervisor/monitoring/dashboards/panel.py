@@ -145,7 +145,8 @@ def _lines(panel: Panel) -> Json:
 
 def _overrides(panel: Panel) -> Sequence[Json]:
     if panel.kind is Kind.TABLE:
-        return [_column(*one) for one in zip(panel.columns, _names(panel), strict=True)]
+        named = zip(panel.columns, _names(panel), strict=True)
+        return [_column(column, name) for column, name in named if column.title]
     return [_styled(style) for style in panel.styles]
 
 

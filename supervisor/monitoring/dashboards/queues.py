@@ -27,7 +27,7 @@ from supervisor.monitoring.dashboards.promql import (
     store,
     total,
 )
-from supervisor.monitoring.dashboards.styles import BY_OUTCOME, BY_QUANTILE
+from supervisor.monitoring.dashboards.styles import BY_OUTCOME, by_quantile
 from supervisor.monitoring.threshold import Thresholds
 
 QUEUE = (BY_QUEUE,)
@@ -136,7 +136,7 @@ def _waiting() -> tuple[Panel, ...]:
                 Query(quantile(0.95, wait, where=QUEUE), "p95"),
                 Query(quantile(0.99, wait, where=QUEUE), "p99"),
             ),
-            styles=BY_QUANTILE,
+            styles=by_quantile("p50", "p95", "p99"),
             with_points=True,
             minimum=0,
         ),

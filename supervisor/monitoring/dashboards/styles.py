@@ -18,13 +18,14 @@ BY_STATE = (
     Style("stopping", Color.LATE),
 )
 WANTED = Style("wanted", Color.PLAIN, dashed=True)
-BY_QUANTILE = (
-    Style("p50", Color.GOOD),
-    Style("p95", Color.WARN),
-    Style("p99", Color.LATE),
-)
 BY_PHASE = (
     Style("asked", Color.GOOD),
     Style("interrupted", Color.WARN),
     Style("killed", Color.BAD),
 )
+
+
+def by_quantile(*names: str) -> tuple[Style, ...]:
+    """Return the colours of p50, p95, p99, of those that a panel shows."""
+    colors = {"p50": Color.GOOD, "p95": Color.WARN, "p99": Color.LATE}
+    return tuple(Style(name, colors[name]) for name in names)

@@ -29,7 +29,7 @@ from supervisor.monitoring.dashboards.promql import (
     spread,
     total,
 )
-from supervisor.monitoring.dashboards.styles import BY_OUTCOME, BY_QUANTILE
+from supervisor.monitoring.dashboards.styles import BY_OUTCOME, by_quantile
 from supervisor.monitoring.threshold import Thresholds
 
 TYPE = (BY_TYPE,)
@@ -193,7 +193,7 @@ def _durations(alert: Thresholds) -> tuple[Panel, ...]:
                 ),
                 Query(largest(own("task_timeout_seconds", BY_TYPE)), "timeout"),
             ),
-            styles=(*BY_QUANTILE, Style("timeout", Color.BAD, dashed=True)),
+            styles=(*by_quantile("p50", "p95", "p99"), Style("timeout", Color.BAD, dashed=True)),
             minimum=0,
         ),
         Panel(

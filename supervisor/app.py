@@ -75,6 +75,7 @@ class SubmitOptions(TypedDict, total=False):
     tags: Sequence[str]
     parent_id: str
     task_id: str
+    traceparent: str
     connection: Any
 
 

@@ -36,6 +36,7 @@ from supervisor.store import (
 from supervisor.store.access import AccessBook
 from supervisor.store.ledger.access import Access
 from supervisor.store.ledger.audit import NoteReason
+from supervisor.telemetry.trace import Sender, Sending
 
 __all__ = ["Acted", "Client", "Handle", "HistoryLine", "TaskView", "as_ids", "unknown_task"]
 
@@ -98,9 +99,11 @@ class Client:
         self._store: Store | None = None
         self._bell: Bell | None = None
         self._opening = threading.Lock()
+        self._traces = Sender()
 
     def close(self) -> None:
-        """Close the store and the doorbell, if they were opened."""
+        """Close the store and the doorbell, if they were opened; send the last spans."""
+        self._traces.close()
         if self._store is not None:
             self._store.close()
         if self._bell is not None:
@@ -115,27 +118,32 @@ class Client:
         With `connection` (SQLAlchemy, on the same store) it joins the caller's transaction and
         the bell rings when that commits. Raises: Refused, StoreUnavailable.
         """
-        prepared = [self._prepared(spec) for spec in specs]
-        ledger = self._ledger(create=True)
-        now = ledger.clock.now()
-        if connection is None:
-            answers = _submit(ledger, prepared, now)
-            self._ring(answers)
-        else:
-            answers = ledger.joined(connection).submit(prepared, now)
-            self._ring_after_commit(connection, answers)
+        with self._traces.sending(specs) as sent:
+            prepared = [self._prepared(spec, sent) for spec in specs]
+            ledger = self._ledger(create=True)
+            now = ledger.clock.now()
+            if connection is None:
+                answers = _submit(ledger, prepared, now)
+                self._ring(answers)
+            else:
+                answers = ledger.joined(connection).submit(prepared, now)
+                self._ring_after_commit(connection, answers)
+            sent.reached(answers)
         return [Handle(self, answer.task_id, created=answer.created) for answer in answers]
 
-    def _prepared(self, spec: TaskSpec) -> TaskSpec:
+    def _prepared(self, spec: TaskSpec, sent: Sending) -> TaskSpec:
         if len(spec.params_json) > PARAMS_WARN_BYTES:  # characters: a lower bound, and cheap
             warnings.warn(
                 f"params of a {spec.type} task are {len(spec.params_json)} characters of JSON; "
                 f"above {PARAMS_WARN_BYTES} store the data elsewhere and pass its key",
                 stacklevel=4,
             )
-        if spec.dedup_key is None or spec.dedup_ttl is not None:
+        ttl, place = spec.dedup_ttl, sent.of(spec)
+        if spec.dedup_key is not None and ttl is None:
+            ttl = self.settings.dedup_ttl
+        if ttl == spec.dedup_ttl and place == spec.traceparent:
             return spec
-        return replace(spec, dedup_ttl=self.settings.dedup_ttl)
+        return replace(spec, dedup_ttl=ttl, traceparent=place)
 
     def _ring(self, answers: Sequence[Submitted]) -> None:
         now = self._opened(create=False).clock.now().timestamp()

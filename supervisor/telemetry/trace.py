@@ -7,7 +7,6 @@ loaded. Configured by the standard OTEL_* variables alone. Clients, nodes and wo
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import sys
 import threading
@@ -97,6 +96,8 @@ def _shown(url: str) -> str:
 
 
 def _is_installed(distribution: str) -> bool:
+    import importlib.metadata  # 10 ms that only those pay who have somewhere to export to
+
     try:
         importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -185,6 +186,8 @@ class Sender:
 
     def sending(self, specs: Sequence[TaskSpec]) -> Sending:
         """Begin a submit of these tasks."""
+        if not specs:
+            return Carried(None)
         provider = _app_provider()
         if provider is None:
             own = self._own if self._is_planned else self._plan()
@@ -206,8 +209,10 @@ class Sender:
 
     def close(self) -> None:
         """Send what was not sent yet, within two seconds."""
-        if self._own is not None:
-            self._own.close()
+        with self._planning:
+            own, self._own, self._is_planned = self._own, None, False
+        if own is not None:
+            own.close()
 
 
 def _app_provider() -> Any:

@@ -21,6 +21,7 @@ import msgspec
 from supervisor.errors import Interruption
 from supervisor.model.outcome import ERROR_TEXT_MAX, TRACEBACK_MAX, cut, printable
 from supervisor.model.spec import json_problems
+from supervisor.telemetry import trace
 from supervisor.worker.context import Line, TaskContext
 from supervisor.worker.wire import Assign
 
@@ -63,6 +64,13 @@ def run_body(app: App, assign: Assign, guard: Guard) -> BodyEnd:
     task = app.types.get(assign.type)
     if task is None:
         return BodyEnd(how="raised", error_type="UnknownTaskType", error=assign.type)
+    if assign.traceparent is None:
+        return _run(task, assign, guard)
+    with trace.attached(assign.traceparent):
+        return _run(task, assign, guard)
+
+
+def _run(task: Task, assign: Assign, guard: Guard) -> BodyEnd:
     context = TaskContext(assign, guard)
     value, has_returned = None, False
     try:

@@ -24,6 +24,8 @@ from supervisor.errors import (
     UnknownTaskType,
 )
 from supervisor.model.spec import json_problems, parse_spec
+from supervisor.model.trace import log_ids
+from supervisor.telemetry.trace import carried
 from supervisor.worker.tally import Tally
 from supervisor.worker.vitals import Vitals
 from supervisor.worker.wire import Assign
@@ -71,11 +73,16 @@ class TaskContext:
         self.timeout = assign.timeout
         self.submitted_by = assign.submitted_by
         self.dedup_key = assign.dedup_key
+        self.traceparent = assign.traceparent
         self._checkpoint_json = assign.checkpoint_json
         self._tally: Tally | None = None
         self.log = logging.LoggerAdapter(
             logging.getLogger("supervisor.task"),
-            {"task_id": assign.task_id, "attempt": assign.attempt},
+            {
+                "task_id": assign.task_id,
+                "attempt": assign.attempt,
+                **log_ids(assign.traceparent),
+            },
         )
 
     @property
@@ -186,6 +193,8 @@ class TaskContext:
         """
         self._require_running()
         spec = {"type": type, **fields}
+        if spec.get("traceparent") is None and (place := carried()) is not None:
+            spec["traceparent"] = place
         problems = json_problems(spec, "spec")
         if problems:
             raise InvalidSpec(problems)

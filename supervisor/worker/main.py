@@ -41,6 +41,7 @@ from supervisor.errors import (
     WireBroken,
 )
 from supervisor.model.label import NO_WORDS
+from supervisor.telemetry.trace import Flusher
 from supervisor.worker import tree, wire
 from supervisor.worker.body import BodyEnd, in_words, run_body
 from supervisor.worker.surroundings import (
@@ -116,10 +117,10 @@ class Worker:
         self._nudge: Callable[[], None] | None = None
         self._answers: dict[int, wire.ChildSubmitted] = {}
         self._answered = threading.Condition()
-        self._requests = 0
         self._on_success: list[str] = []
         self._telling = Telling(self._control, self._say_lock)
-        self._finished = 0
+        self._requests = self._finished = 0
+        self._flusher = Flusher()
         self._output_fd = plumbing.output
         self._output_start = 0
         self._first_rss = self._max_rss = 0
@@ -182,13 +183,13 @@ class Worker:
                 hook()
             except Exception:
                 logging.getLogger("supervisor.worker").exception("a release hook raised")
+        self._flusher.finish()
         atexit._run_exitfuncs()
         tree.kill_descendants(self._pid)
         shutil.rmtree(self.temp_dir, ignore_errors=True)
 
     def _attempt(self, assign: wire.Assign) -> None:
-        self._interrupted_by = None
-        self._acknowledged = ""
+        self._interrupted_by, self._acknowledged = None, ""
         self._on_success.clear()
         os.environ["SUPERVISOR_ATTEMPT"] = f"{assign.task_id}:{assign.attempt}"
         self._surroundings.begin(assign.task_id, assign.attempt)
@@ -208,6 +209,7 @@ class Worker:
         cpu_s = time.process_time() - cpu
         left, output_end = self._clean_up((finished - started) / 1e9, end.how)
         self._say(self._report(assign, end, (started, finished, output_end), cpu_s, left))
+        self._flusher.flush()
 
     def _clean_up(self, ran_s: float, how: str) -> tuple[wire.LeftBehind | None, int]:
         """Put the process back in order; if that fails, the ending still counts and we leave."""

@@ -31,7 +31,10 @@ class Message(msgspec.Struct, array_like=True, tag=True, tag_field="_", frozen=T
 
 
 class Assign(Message, frozen=True):
-    """Run this. `seq` is the node's own number of the attempt and names it in all messages."""
+    """Run this. `seq` is the node's own number of the attempt and names it in all messages.
+
+    `traceparent` is its own span if the node writes one, else where the task was submitted.
+    """
 
     seq: int
     task_id: str
@@ -42,6 +45,7 @@ class Assign(Message, frozen=True):
     checkpoint_json: str | None = None
     submitted_by: str | None = None
     dedup_key: str | None = None
+    traceparent: str | None = None
 
 
 class Stop(Message, frozen=True):

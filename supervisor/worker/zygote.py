@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from supervisor.clock import SystemClock
 from supervisor.errors import BootFailed
 from supervisor.settings import SCOPED, TaskOptions
+from supervisor.telemetry import trace
 from supervisor.worker import segments, wire
 from supervisor.worker.main import (
     EXIT_BOOT_FAILED,
@@ -319,6 +320,7 @@ def _main(argv: list[str] | None = None) -> int:
     if (before := os.environ.pop(DESCRIPTOR_LIMIT, None)) is not None:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(int(before), hard), hard))
+    os.environ.pop(trace.VARIABLE, None)  # whoever started the node is no parent of its tasks
     line = socket.socket(fileno=options.line)
     line.set_inheritable(False)
     app = _boot(options.app, line)

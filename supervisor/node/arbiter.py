@@ -17,6 +17,7 @@ from supervisor.node.closing import Closing
 from supervisor.node.dispatching import HOLD_S, Dispatching
 from supervisor.node.fencing import Fencing
 from supervisor.node.floor import Floor
+from supervisor.node.gauges import Board
 from supervisor.node.leaving import Leaving
 from supervisor.node.listening import Listening
 from supervisor.node.mending import Mending
@@ -80,6 +81,16 @@ class Arbiter:
     def health(self) -> Health:
         """What /healthz and /readyz answer now."""
         return self._reporting.health
+
+    def board(self) -> Board:
+        """Return what collectors may know now; any thread may ask."""
+        return self._reporting.gauges.board
+
+    def hear_out(self) -> None:
+        """Take in what was still written after the last turn, so that it is counted."""
+        for reply in self.floor.scribe.replies():
+            if isinstance(reply, port.EndingsWritten):
+                self._step(self._reporting.endings, reply)
 
     def ring(self, heard: Heard) -> None:
         """The bell was rung: for due work, perhaps by its ids, or for a stop wish."""

@@ -108,6 +108,7 @@ class Slot:
     generation: int
     reason: str
     asked_at: float
+    number: int = 0
     pid: int = 0
     start_ticks: int = 0
     ready_at: float | None = None
@@ -121,6 +122,8 @@ class Slot:
     farewell: Farewell | None = None
     doomed: tuple[Attempt, Verdict] | None = None
     bundle_ready: bool = False
+    beats: int = 0
+    beat_at: float | None = None
 
     @property
     def current(self) -> Attempt | None:
@@ -155,7 +158,8 @@ class Floor:
     `lease` is None on a store of one node. The lease counts from `renewed_at` (CLOCK_BOOTTIME);
     `fenced` says why nothing may run here; who watches over a frozen node hears by `vouch` until
     when it may. `skew_s` is how far this host's wall clock is ahead of `clock`, the store's; at
-    `returned_at` (monotonic) the store was back after it had been away.
+    `returned_at` (monotonic) the store was back after it had been away. `strays` counts processes
+    of ended attempts that do not die.
     """
 
     node_id: str
@@ -187,6 +191,7 @@ class Floor:
     remedy: str = ""
     rescued: str = ""
     endings: list[Ending] = field(default_factory=list)
+    strays: int = 0
     _wall: datetime = field(init=False)
     _mono: float = field(init=False)
 
@@ -250,6 +255,13 @@ class Floor:
             on_cpu_spin=Action(settings.on_cpu_spin),
             on_memory=Action(settings.on_memory),
         )
+
+    def sweep_strays(self) -> None:
+        """End what ended attempts have left running."""
+        strays = self.pool.sweep_strangers()
+        self.strays = strays.left
+        self.metrics.set("unreaped", strays.left)
+        self.metrics.inc("zombies_detected_total", strays.found, kind="orphan")
 
     def note(self, attempt: Attempt, reason: str, text: str) -> None:
         """Add a line to the attempt's audit trail."""
@@ -319,6 +331,8 @@ class Floor:
                 children=_specs(children),
             )
         )
+        if attempt.mark is not None or attempt.soft_told:
+            self.metrics.inc("stops_total", phase=_phase(attempt, outcome))
         if attempt.mark is not None:
             self._verify_gone(attempt, outcome, self.wall(ended_mono))
 
@@ -345,6 +359,13 @@ class Floor:
         """Return what ended since the last time, as one request or none."""
         endings, self.endings = self.endings, []
         return [Finish(tuple(endings))] if endings else []
+
+
+def _phase(attempt: Attempt, outcome: Outcome) -> str:
+    """Return how far it had to go until the attempt ended."""
+    if outcome.proof not in ("reported", "taken_back"):
+        return "killed"
+    return "interrupted" if attempt.acknowledged else "asked"
 
 
 def _specs(children: tuple[str, ...]) -> tuple[ChildSpec, ...]:

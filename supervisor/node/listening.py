@@ -79,6 +79,8 @@ class Listening:
 
     def _ready(self, slot: Slot, message: wire.Ready, now: float) -> None:
         slot.pid, slot.start_ticks, slot.ready_at = message.pid, message.start_ticks, now
+        slot.beat_at = now
+        self._floor.metrics.observe("worker_spawn_duration_seconds", now - slot.asked_at)
         self._note_worker(slot)
         self.accounting.begin(slot, message.spent)
         emit("worker.ready", worker_id=slot.worker_id, pid=slot.pid)
@@ -199,7 +201,7 @@ class Listening:
         self.accounting.gone(slot)
         del floor.slots[slot.worker_id]
         floor.pool.forget(slot.worker_id)
-        floor.pool.sweep_strangers()
+        floor.sweep_strays()
         for attempt in dead:
             floor.reclaim_segments(attempt.claim.task_id, attempt.claim.attempt)
         self._note_worker(slot, exit.how)

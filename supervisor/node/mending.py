@@ -68,7 +68,7 @@ class Mending:
         if self._is_due("marks", MARKS_EVERY_S, now):
             floor.scribe.ask(port.ReadMarks())
         if self._is_due("strangers", STRANGERS_EVERY_S, now):
-            floor.metrics.set("unreaped", floor.pool.sweep_strangers())
+            floor.sweep_strays()
         if floor.types and self._is_due("orphans", floor.settings.sweep_interval, now):
             floor.scribe.ask(port.ReadOrphans(lease_s))  # their retry rules come with the types
         if self._inherited and floor.types and self._is_due("inherited", UNPROVEN_AGAIN_S, now):
@@ -192,6 +192,7 @@ class Mending:
             )
         )
         floor.reclaim_segments(orphan.task_id, orphan.attempt)
+        floor.metrics.inc("zombies_detected_total", kind="lost")
         emit(
             "task.swept",
             task_id=orphan.task_id, attempt=orphan.attempt, type=orphan.type, proof=proof,

@@ -77,6 +77,7 @@ class ProcessPool:
             memory_snapshot_bytes=settings.memory_snapshot_bytes,
         )
         self._host = probe.HostWatch(clock)
+        self._strays: set[int] = set()
 
     def vouch(self, until_boot: float) -> None:
         """Let workers run until then (CLOCK_BOOTTIME) even if we stand still, and no longer."""
@@ -291,10 +292,11 @@ class ProcessPool:
         self._nursery.shift(gap_s)
         self._captures.shift(gap_s)
 
-    def sweep_strangers(self) -> int:
+    def sweep_strangers(self) -> port.Strays:
         tools = self._tools.pids()
         if self._nursery.unborn():
-            return 0  # one of the unknown children may be a newborn of ours: the next round
+            # One of the unknown children may be a newborn of ours: the next round.
+            return port.Strays(left=len(self._strays))
         known = {worker.pid for worker in self._workers.values() if worker.pidfd >= 0}
         known |= self._nursery.pids() | self._captures.pids()
         known |= tools | (self._watchdog.pids() if self._watchdog else set())
@@ -302,7 +304,9 @@ class ProcessPool:
         for pid in strangers:
             tree.kill_descendants(pid)
             tree.send_signal(pid, signal.SIGKILL)
-        return sum(process.reap(pid) is None for pid in strangers)
+        found = len(set(strangers) - self._strays)
+        self._strays = {pid for pid in strangers if process.reap(pid) is None}
+        return port.Strays(found, len(self._strays))
 
     def close(self) -> None:
         """End what is left; called once the arbiter has let every worker go."""

@@ -84,11 +84,20 @@ __all__ = [
     "StoreAway",
     "StoreBack",
     "StoreGone",
+    "Strays",
     "SubmitFor",
     "TypesNote",
     "WorkerNote",
     "ZygoteLost",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Strays:
+    """Adopted processes of no worker: found since the last time; not gone after it was killed."""
+
+    found: int = 0
+    left: int = 0
 
 
 class Pool(Protocol):
@@ -162,8 +171,8 @@ class Pool(Protocol):
     def shift(self, gap_s: float) -> None:
         """Move what births, imports and captures may take by a time in which nobody could look."""
 
-    def sweep_strangers(self) -> int:
-        """End and reap adopted processes that belong to no worker; return how many stay defunct."""
+    def sweep_strangers(self) -> Strays:
+        """End and reap adopted processes that belong to no worker."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,17 @@ orchestrator never kills healthy tasks because a dependency is away.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from supervisor.model.health import symptoms
 from supervisor.model.outcome import Settlement
 from supervisor.model.record import Ending
 from supervisor.model.states import REQUEUE_REASONS, State
 from supervisor.node import port
 from supervisor.node.accounting import Accounting
-from supervisor.node.floor import Attempt, Floor, Slot
+from supervisor.node.floor import Floor
+from supervisor.node.gauges import Gauges
 from supervisor.node.mending import Mending
 from supervisor.node.staffing import Staffing
 from supervisor.telemetry.events import emit
@@ -52,6 +51,7 @@ class Reporting:
         self._floor = floor
         self._staffing = staffing
         self._mending = mending
+        self.gauges = Gauges(floor)
         self._accounting = accounting
         self._reported_at = float("-inf")
         self._away_since = 0.0
@@ -150,14 +150,7 @@ class Reporting:
         if now - self._reported_at < REPORT_EVERY_S:
             return
         self._reported_at = now
-        metrics = self._floor.metrics
-        metrics.set("loop_last_tick_timestamp_seconds", self._floor.clock.now().timestamp())
-        metrics.set("store_up", float(not self._floor.store_away))
-        for state, number in self._workers().items():
-            metrics.set("workers", number, state=state)
-        metrics.set("cancel_overdue", self._overdue(now))
-        for name, age in self._oldest(now).items():
-            metrics.set("running_oldest_age_seconds", age, type=name)
+        self.gauges.show(now)
         self._accounting.show()
 
     def _not_ready(self) -> tuple[str, ...]:
@@ -187,48 +180,6 @@ class Reporting:
             for name in sorted(self._floor.held)
         ]
         return (*unknown, *held)
-
-    def _workers(self) -> dict[str, int]:
-        found = Counter(_state(slot) for slot in self._floor.slots.values())
-        return {state: found[state] for state in ("starting", "idle", "busy", "stopping")}
-
-    def _zombies(self, kind: str, now: float) -> int:
-        codes = {"stalled": {"stalled"}, "heartbeat_lost": {"heartbeat_lost", "stopped"}}[kind]
-        return sum(
-            not codes.isdisjoint(self._standing(attempt, now))
-            for _, attempt in self._floor.attempts()
-        )
-
-    def _standing(self, attempt: Attempt, now: float) -> set[str]:
-        """What was said of an attempt and is true still: one that recovers is no zombie."""
-        if attempt.pulse is None or not attempt.acted_on:
-            return set()
-        rules = self._floor.rules_of(attempt)
-        return attempt.acted_on & {v.code for v in symptoms(attempt.pulse, rules, now)}
-
-    def _overdue(self, now: float) -> int:
-        budget = self._floor.settings.autopsy_budget
-        return sum(
-            now - a.mark_heard_at > a.limits.cancel_grace + budget
-            for _, a in self._floor.attempts()
-            if a.mark is not None
-        )
-
-    def _oldest(self, now: float) -> dict[str, float]:
-        ages = dict.fromkeys(self._floor.types, 0.0)
-        for _, attempt in self._floor.attempts():
-            if attempt.started_at is not None:
-                kind = attempt.claim.type
-                ages[kind] = max(ages.get(kind, 0.0), now - attempt.started_at)
-        return ages
-
-
-def _state(slot: Slot) -> str:
-    if slot.ready_at is None:
-        return "starting"
-    if slot.farewell is not None or slot.leaving:
-        return "stopping"
-    return "busy" if slot.attempts else "idle"
 
 
 def _exemplar(ending: Ending) -> dict[str, str]:

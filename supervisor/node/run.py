@@ -36,6 +36,7 @@ from supervisor.node.floor import Floor
 from supervisor.node.mending import dead_nodes
 from supervisor.node.pool import ProcessPool
 from supervisor.node.reporting import SILENT_AFTER_S, Health
+from supervisor.node.scraping import Scraping
 from supervisor.node.scratch import ScratchRoot
 from supervisor.node.scribe import LONGEST_RETRY_S, StoreScribe
 from supervisor.queue import Listener, open_bell, open_listener
@@ -83,6 +84,7 @@ class _Reloader:
             new = self.read()
         except ConfigError as exc:
             emit("settings.refused", error=str(exc))
+            self.floor.metrics.set("config_last_reload_successful", 0)
             return
         old = self.floor.settings
         kept = [name for name in _changed(old, new) if name in FIXED]
@@ -91,9 +93,18 @@ class _Reloader:
             emit("settings.postponed", names=kept)
         self.floor.settings = new
         self.floor.pool.reconfigure(new)
+        show_reload(self.floor)
         emit("settings.reloaded", changed=_changed(old, new))
         if self.arbiter is not None:
+            self.arbiter.staffing.show_limits()
             self.arbiter.staffing.reload()
+
+
+def show_reload(floor: Floor) -> None:
+    """Show that settings have come into force."""
+    floor.metrics.set("config_last_reload_successful", 1)
+    now = floor.clock.now().timestamp()
+    floor.metrics.set("config_last_reload_success_timestamp_seconds", now)
 
 
 class Node:
@@ -130,6 +141,10 @@ class Node:
         floor.listener = self._listen_to_bell(settings, stack)
         reloader = _Reloader(reload, floor)
         self._arbiter = reloader.arbiter = Arbiter(floor, own, app, reloader)
+        board = self._arbiter.board
+        Scraping(self._store, self.node_id, self._metrics, self._clock, board)
+        show_reload(floor)
+        self._metrics.set("start_time_seconds", self._clock.now().timestamp())
         self._endpoint = Endpoint(settings.metrics_listen, self._metrics, self._health)
         stack.callback(self._endpoint.close)
         self._record = NodeRecord(
@@ -219,6 +234,7 @@ class Node:
         killed = process.end_marked(dead, leaders)
         if killed:
             emit("orphan.killed", pid=killed, task_id="of former nodes")
+            self._metrics.inc("zombies_detected_total", killed, kind="orphan")
         self._scratch.remove(dead)
         over = dead
         if not store.is_shared:
@@ -243,6 +259,7 @@ class Node:
         notify("STOPPING=1")
         self._scribe.ask(*self._floor.take_endings())
         written = self._scribe.stop(LAST_WRITE_S)
+        self._arbiter.hear_out()
         self._store_hangs = self._scribe.waited_s() > SILENT_AFTER_S
         if self._floor.rescued:  # once more: what ended since then was written to the lost file
             written = written and self._rescue_again(Path(self._floor.rescued))

@@ -6,7 +6,10 @@ generation are dismissed only once the new ones are ready, and a broken app chan
 
 from __future__ import annotations
 
+import itertools
+
 from supervisor.model.spawning import Intensity
+from supervisor.model.spec import DEFAULT_QUEUE
 from supervisor.model.termination import Phase
 from supervisor.node import port
 from supervisor.node.closing import Closing
@@ -61,6 +64,7 @@ class Staffing:
         floor.learn(event.generation, event.types)
         floor.options = {info.name: TaskOptions(**info.options) for info in event.types}  # type: ignore[arg-type]
         floor.metrics.allow("type", floor.types)
+        self.show_limits()
         for info in event.types:
             floor.metrics.account.declare(info.name, info.words)
         floor.tell_types()
@@ -70,6 +74,17 @@ class Staffing:
         if self._again:
             self._again = False
             self.reload()
+
+    def show_limits(self) -> None:
+        """Show what each type may take and means to take."""
+        floor = self._floor
+        for name in floor.types:
+            options = floor.options.get(name)
+            queue = (options.queue if options else None) or DEFAULT_QUEUE
+            limits = floor.settings.for_task(name, queue, options)
+            floor.metrics.set("task_timeout_seconds", limits.timeout, type=name)
+            expected_s = options.expected_duration if options else None
+            floor.metrics.set("task_expected_duration_seconds", expected_s or 0.0, type=name)
 
     def refused(self, event: port.AppRefused) -> None:
         """The app cannot be imported: fatal at the start, without effect at a reload."""
@@ -104,8 +119,10 @@ class Staffing:
             return
         self._retire_old()
         staff = [s for s in floor.slots.values() if self._counts(s, now)]
+        taken = {slot.number for slot in staff}
+        free = (number for number in itertools.count() if number not in taken)
         for _ in range(floor.settings.workers - len(staff)):
-            self._birth(now)
+            self._birth(now, next(free))
         if len(staff) >= floor.settings.workers:
             self._reason = "replace"
 
@@ -117,12 +134,12 @@ class Staffing:
             return True
         return farewell.phase is not Phase.KILL or now - farewell.since < LOST_AFTER_S
 
-    def _birth(self, now: float) -> None:
+    def _birth(self, now: float, number: int) -> None:
         floor = self._floor
         self._births += 1
         worker_id = f"{floor.node_id}-w{self._births}"
         generation = floor.booted_generation
-        floor.slots[worker_id] = Slot(worker_id, generation, self._reason, now)
+        floor.slots[worker_id] = Slot(worker_id, generation, self._reason, now, number)
         floor.pool.birth(worker_id, generation)
 
     def _retire_old(self) -> None:
@@ -146,11 +163,14 @@ class Staffing:
     def birth_failed(self, slot: Slot, why: str, now: float) -> None:
         """A worker could not be made."""
         self._floor.slots.pop(slot.worker_id, None)
+        self._floor.metrics.inc("worker_spawn_failures_total")
         emit("spawn.failed", error=why)
         self._note_death(0.0, now)
 
     def died(self, slot: Slot, exit: port.Exited, now: float) -> None:
         """A worker was reaped: one that died in a body tells of that type, not of the workers."""
+        if slot.ready_at is None and slot.farewell is None:
+            self._floor.metrics.inc("worker_spawn_failures_total")
         if slot.farewell is not None or slot.leaving or self._floor.fenced:
             return  # somebody asked for it
         attempt = slot.attempts.get(exit.last.seq)

@@ -14,6 +14,7 @@ from supervisor.node.accounting import in_calls
 from supervisor.node.closing import Closing
 from supervisor.node.diagnosing import Diagnosing
 from supervisor.node.floor import Attempt, Floor, Slot
+from supervisor.node.gauges import ZOMBIES
 from supervisor.node.listening import Listening
 from supervisor.node.port import Begin, ClockSet
 from supervisor.telemetry.events import emit
@@ -148,6 +149,8 @@ class Watching:
         if first:
             attempt.acted_on.add(verdict.code)
             self._note_verdict(attempt, verdict)
+            for kind in (kind for kind, codes in ZOMBIES.items() if verdict.code in codes):
+                self._floor.metrics.inc("zombies_detected_total", kind=kind)
 
     def _note_verdict(self, attempt: Attempt, verdict: Verdict) -> None:
         text = f"{verdict.code} → {verdict.action}: {verdict.why}"

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from supervisor.model.states import REQUEUE_REASONS, State
 from supervisor.store.engine import Store
-from supervisor.store.schema import Moment, audit_log, outbox, queues, tasks
+from supervisor.store.schema import Moment, audit_log, outbox, queues, task_types, tasks
 from supervisor.store.session import hinted
 
 WINDOW_S = 600.0
@@ -27,6 +27,7 @@ ORDER_SLACK_S = 60.0
 ROWS_MOST = 1_000_000
 #: The relay is far behind where so many wait: how far exactly is not worth counting.
 OUTBOX_MOST = 100_000
+TYPES_MOST = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,12 @@ class Numbers:
             if ":own" in gone:
                 query = query.bindparams(own=node_id)
             return int(connection.execute(query).scalar_one())
+
+    def types(self) -> frozenset[str]:
+        """Return the types that nodes have announced, the first ones by name if they are many."""
+        query = sa.select(task_types.c.type).order_by(task_types.c.type).limit(TYPES_MOST)
+        with self._store.reading() as connection:
+            return frozenset(connection.execute(query).scalars())
 
     def ended(self, now: datetime, *, window_s: float = WINDOW_S) -> tuple[Ended, ...] | None:
         """Return the endings of the window by type, those of all types first.

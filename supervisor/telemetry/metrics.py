@@ -87,7 +87,7 @@ class Metrics:
         if len(self._pairs) >= PAIRS_MOST:
             return self._dropped("queue"), kind
         self._pairs |= {(queue, kind)}
-        self._fill(m for m in CATALOG.values() if m.labels.keys() >= _PAIR)
+        self._fill((m for m in CATALOG.values() if m.labels.keys() >= _PAIR), [(queue, kind)])
         return queue, kind
 
     def of_task(self, queue: str, kind: str) -> TaskSeries:
@@ -98,6 +98,10 @@ class Metrics:
             if OTHER not in series.pair:  # each folded use is counted, so it is not remembered
                 self._series[queue, kind] = series
         return series
+
+    def bound(self, name: str, /, **labels: str) -> Any:
+        """Return one series, to be set or counted often; its labels are of closed sets."""
+        return self._child(name, labels)
 
     def inc(self, name: str, value: float = 1, /, **labels: str) -> None:
         """Add to a counter (or gauge)."""
@@ -166,18 +170,18 @@ class Metrics:
             metric.full_name, metric.help, names, registry=self._registry, buckets=metric.buckets
         )
 
-    def _fill(self, metrics: Iterable[Metric]) -> None:
+    def _fill(self, metrics: Iterable[Metric], pairs: Collection[Pair] | None = None) -> None:
         """Make every series exist: one that appears at 3 has no increase, one from 0 has."""
         for metric in metrics:
             if metric.labels and not metric.at_scrape:
-                for values in self._values(metric):
+                for values in self._values(metric, self._pairs if pairs is None else pairs):
                     self._families[metric.name].labels(**values)
 
-    def _values(self, metric: Metric) -> Iterable[dict[str, str]]:
+    def _values(self, metric: Metric, pairs: Collection[Pair]) -> Iterable[dict[str, str]]:
         """Yield every set of label values that the metric has."""
         paired = metric.labels.keys() >= _PAIR
         free = [label for label in metric.labels if not (paired and label in _PAIR)]
-        pairs = [{"queue": queue, "type": kind} for queue, kind in sorted(self._pairs)]
-        for pair in pairs if paired else [{}]:
+        named = [{"queue": queue, "type": kind} for queue, kind in sorted(pairs)]
+        for pair in named if paired else [{}]:
             for values in itertools.product(*(sorted(self._known(metric, one)) for one in free)):
                 yield {**pair, **dict(zip(free, values, strict=True))}

@@ -270,5 +270,5 @@ class ScriptedPool:
     def shift(self, gap_s: float) -> None:
         self._captures = [(at + gap_s, captured) for at, captured in self._captures]
 
-    def sweep_strangers(self) -> int:
-        return 0
+    def sweep_strangers(self) -> port.Strays:
+        return port.Strays()

@@ -113,7 +113,7 @@ def test_a_ring_for_what_is_gone_costs_nothing(house: Belled) -> None:
     house.ring(other)
     house.live(0.05)
     assert house.scribe.tasks[other].state is SUCCESS
-    shown = house.arbiter.floor.metrics.render().decode().splitlines()
+    shown = house.arbiter.floor.metrics.render()[0].decode().splitlines()
     counted = {line for line in shown if line.startswith("supervisor_claims_")}
     assert counted == {"supervisor_claims_tried_total 3.0", "supervisor_claims_missed_total 2.0"}
 

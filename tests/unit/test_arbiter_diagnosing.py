@@ -50,7 +50,7 @@ def test_a_node_full_of_suspects_examines_some_and_tells_of_the_others() -> None
         f"autopsy: not examined: this node examined {MOST_PER_MINUTE} attempts in the last minute; "
     )
     assert [text.startswith(why) for text in skipped(house)] == [True] * 10
-    figures = house.arbiter.floor.metrics.render().decode()
+    figures = house.arbiter.floor.metrics.render()[0].decode()
     assert 'supervisor_autopsies_total{status="busy"} 10.0' in figures
 
 

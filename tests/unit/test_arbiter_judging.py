@@ -8,10 +8,8 @@ from supervisor.model.states import State
 from supervisor.node.arbiter import Pace
 
 
-def zombies(house: House, kind: str) -> float:
-    text = house.arbiter.floor.metrics.render().decode()
-    (line,) = [x for x in text.splitlines() if x.startswith(f'supervisor_zombies{{kind="{kind}"}}')]
-    return float(line.split()[1])
+def zombies(house: House, kind: str) -> int:
+    return house.arbiter.board().zombies[kind]
 
 
 def test_one_that_goes_on_is_no_zombie_any_more() -> None:

@@ -68,11 +68,13 @@ def _names(where: str, kind: str, given: object) -> tuple[str, ...]:
             remedy='Write ("name",) with its comma.',
         )
     plain = plain_code if kind == "codes" else plain_label
-    names = {name: plain(name) for name in given}
-    for name, good in names.items():
+    names: dict[str, None] = {}
+    for name in given:
+        good = plain(name)
         if good is None:
             raise ConfigError(f"{where}: a name {label_fault(name)}", remedy="Rename it.")
-    kept = tuple(dict.fromkeys(str(good) for good in names.values()))
+        names[good] = None
+    kept = tuple(names)
     if len(kept) > DECLARED_MOST:
         raise ConfigError(
             f"{where} declares {len(kept)} names, the most is {DECLARED_MOST}",

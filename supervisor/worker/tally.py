@@ -225,6 +225,9 @@ class Tally:
 
 def _number(n: object) -> float | None:
     """Return a number that can be added, None for anything else."""
+    if isinstance(n, int):
+        exact = int.__index__(n)  # no rounding into the range
+        return exact if 0 <= exact <= COUNT_MOST else None
     try:
         number = math.nan if isinstance(n, str | bytes) else float(n)  # type: ignore[arg-type]
     except Exception:  # a class of the body's own may do anything

@@ -1,83 +1,85 @@
-"""What `show` says of limits and of ends that are for good."""
+"""The names that a decorator declares: read, checked, and told to the node."""
 
 from __future__ import annotations
 
-import math
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from supervisor.model.states import Reason, State
-from supervisor.store.view import AttemptView, TaskView
-from supervisor.words.sentence import for_good, limits, naming_limit, usage
-
-NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
-
-
-def a_task(**other: Any) -> TaskView:
-    fields: dict[str, Any] = {
-        **dict.fromkeys(TaskView.__dataclass_fields__),
-        "task_id": "task_" + "0" * 24 + "8823134a", "state": State.FAILED, "reason": Reason.RAISED,
-        "run_after": NOON, "created_at": NOON, "retry_count": 1, "crash_count": 0, "tags": (),
-    }  # fmt: skip
-    return TaskView(**(fields | other))
+from supervisor import App
+from supervisor.errors import ConfigError
+from supervisor.model.label import DECLARED_MOST, NO_WORDS
+from supervisor.settings import TaskOptions
+from supervisor.worker import wire
+from supervisor.worker.zygote import describe_types
 
 
-def an_attempt(**other: Any) -> AttemptView:
-    fields: dict[str, Any] = {
-        **dict.fromkeys(AttemptView.__dataclass_fields__),
-        "task_id": "task_1", "attempt": 1, "pid": 7, "claimed_at": NOON, "usage": {},
-    }  # fmt: skip
-    return AttemptView(**(fields | other))
+def body(ctx: Any) -> None:
+    """Do nothing."""
 
 
-@pytest.mark.parametrize(
-    ("task", "why"),
-    [
-        ({"max_retries": 1}, "1 of 1 retries used"),
-        ({"max_retries": 3}, "1 of 3 retries used, and its error is not retried"),
-        ({}, "no retry follows, 1 used"),
-        ({"state": State.TIMEOUT, "reason": Reason.TIMEOUT}, "1 of 1 retries used"),
-        ({"reason": Reason.FORCED}, "a person ended it"),
-        ({"reason": Reason.RESULT_INVALID}, "its result cannot be stored, which no retry cures"),
-    ],
-)
-def test_why_it_is_final(task: dict[str, Any], why: str) -> None:
-    again = "it runs again only by `supervisor rerun 8823134a --reason …`"
-    assert for_good(a_task(**task)) == ("final", f"{why}; {again}")
+def test_what_is_declared_reaches_the_node() -> None:
+    app = App()
+    app.task(
+        counts=("rows", "rows", "mails"),
+        error_codes=[404, "E-1"],
+        steps={"read"},
+        calls=("payments",),
+        expected_duration=2,
+    )(body)
+    (info,) = describe_types(app)
+    words = {
+        "counts": ("rows", "mails"),
+        "codes": ("404", "E-1"),
+        "steps": ("read",),
+        "calls": ("payments",),
+    }
+    assert app.types["body"].words == words
+    assert info == wire.TypeInfo("body", {"expected_duration": 2.0}, (), words)
+    assert TaskOptions(**info.options) == TaskOptions(expected_duration=2.0)  # type: ignore[arg-type]
+    decoder = wire.Decoder[Any](wire.Booted)
+    assert decoder.decode(wire.encode(wire.Booted((info,)))).types == (info,)
 
 
-def test_what_goes_on_is_not_final() -> None:
-    for state in (State.PENDING, State.RUNNING, State.SUCCESS, State.CANCELED):
-        assert for_good(a_task(state=state)) is None
+def test_what_is_not_declared_is_not_told() -> None:
+    app = App()
+    app.task(body)
+    assert app.types["body"].words is NO_WORDS
+    assert describe_types(app) == (wire.TypeInfo("body"),)
 
 
 @pytest.mark.parametrize(
-    ("task", "attempts", "told"),
+    ("declared", "argument"),
     [
-        ({}, [], "those of its type and of the node's settings"),
-        ({"timeout": 6.0, "max_retries": 0}, [], "timeout 6 s, retries 0"),
-        ({"soft_timeout": math.inf}, [], "no soft one"),
-        ({}, [{"timeout": 6.0, "soft_timeout": 5.4}], "timeout 6 s, soft 5.4 s"),
-        ({"timeout": 9.0}, [{"timeout": 6.0}, {}], "timeout 6 s, no soft one"),
+        ({"counts": "rows"}, "counts must be a tuple of names"),
+        ({"steps": 7}, "steps must be a tuple of names"),
+        ({"steps": None}, "steps must be a tuple of names"),
+        ({"calls": ("a b",)}, "calls: a name must be text of 1 to 64 letters"),
+        ({"counts": (7,)}, "counts: a name must be text"),
+        ({"counts": ([],)}, "counts: a name must be text"),
+        ({"counts": ("ok", "")}, "counts: a name must be text"),
+        ({"error_codes": (7.5,)}, "error_codes: a name must be text"),
+        ({"error_codes": (True,)}, "error_codes: a name must be text"),
+        ({"counts": ("x" * 65,)}, "counts: a name must be text"),
+        ({"counts": ("_other",)}, "counts: a name must be text"),
+        (
+            {"error_codes": range(5)},
+            "error_codes must be a tuple of names",
+        ),
+        (
+            {"error_codes": tuple(range(DECLARED_MOST + 1))},
+            "error_codes declares 101 names, the most is 100",
+        ),
+        ({"expected_duration": 0}, "expected_duration must be seconds above 0, not 0"),
+        ({"expected_duration": "1"}, "expected_duration must be seconds above 0, not '1'"),
+        ({"expected_duration": True}, "expected_duration must be seconds above 0, not True"),
+        ({"expected_duration": float("nan")}, "expected_duration must be seconds above 0, not nan"),
+        ({"expected_duration": float("inf")}, "expected_duration must be seconds above 0, not inf"),
     ],
+    ids=lambda value: str(value)[:40],
 )
-def test_limits(task: dict[str, Any], attempts: list[dict[str, Any]], told: str) -> None:
-    assert limits(a_task(**task), [an_attempt(**one) for one in attempts]) == told
-
-
-def test_a_sentence_names_the_limit_it_speaks_of() -> None:
-    attempt = an_attempt(timeout=6.0, soft_timeout=5.4)
-    for text, named in (
-        ("ran past its time limit (kill 0.02 s)", "ran past its time limit of 6 s (kill 0.02 s)"),
-        ("by its soft time limit at a.py:3", "by its soft time limit of 5.4 s at a.py:3"),
-        ("ValueError: no", "ValueError: no"),
-        (None, None),
-    ):  # fmt: skip
-        assert naming_limit(text, attempt) == named
-
-
-def test_usage_is_in_units_of_people() -> None:
-    used = {"cpu_s": 0.00242359, "max_rss_bytes": 2.0**20, "leaked_fds": 12.0}
-    assert usage(an_attempt(usage=used)) == "cpu 2.4 ms, max_rss 1.0 MiB, leaked_fds 12"
+def test_a_bad_declaration_names_the_argument(declared: dict[str, Any], argument: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        App().task(**declared)(body)
+    assert raised.value.message.startswith(f"task body: {argument}")
+    assert raised.value.remedy

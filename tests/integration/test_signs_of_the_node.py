@@ -22,12 +22,16 @@ def family(node: NodeUnderTest, name: str) -> dict[Labels, float]:
 
 def endings_in_sql(node: NodeUnderTest, more: str = "") -> dict[Labels, float]:
     rows = node.query(
-        "SELECT type, outcome, attempts.reason FROM attempts JOIN tasks USING (task_id)"
+        "SELECT queue, type, outcome, attempts.reason FROM attempts JOIN tasks USING (task_id)"
         f" WHERE outcome IS NOT NULL {more}"
     )
     counted = Counter(
-        (("outcome", "requeued" if reason in REQUEUE_REASONS else outcome.lower()), ("type", kind))
-        for kind, outcome, reason in rows
+        (
+            ("outcome", "requeued" if reason in REQUEUE_REASONS else outcome.lower()),
+            ("queue", queue),
+            ("type", kind),
+        )
+        for queue, kind, outcome, reason in rows
     )
     return {labels: float(count) for labels, count in counted.items()}
 
@@ -52,25 +56,32 @@ def test_metrics_agree_with_the_rows(start_node: Start, tmp_path: Path) -> None:
     expected = endings_in_sql(node)
     known = {labels: n for labels, n in expected.items() if ("outcome", "requeued") not in labels}
     assert known == {
-        (("outcome", "success"), ("type", "ok")): 5.0,
-        (("outcome", "failed"), ("type", "boom")): 4.0,
-        (("outcome", "failed"), ("type", "crash")): 1.0,
-        (("outcome", "success"), ("type", "crash")): 1.0,
-        (("outcome", "timeout"), ("type", "nap")): 1.0,
-        (("outcome", "timeout"), ("type", "polite")): 1.0,
-        (("outcome", "canceled"), ("type", "wait")): 1.0,
+        (("outcome", "success"), ("queue", "default"), ("type", "ok")): 5.0,
+        (("outcome", "failed"), ("queue", "default"), ("type", "boom")): 4.0,
+        (("outcome", "failed"), ("queue", "default"), ("type", "crash")): 1.0,
+        (("outcome", "success"), ("queue", "default"), ("type", "crash")): 1.0,
+        (("outcome", "timeout"), ("queue", "default"), ("type", "nap")): 1.0,
+        (("outcome", "timeout"), ("queue", "default"), ("type", "polite")): 1.0,
+        (("outcome", "canceled"), ("queue", "default"), ("type", "wait")): 1.0,
     }
     eventually(
         lambda: family(node, "supervisor_tasks_finished_total") == expected, 3, "the counters agree"
     )
     begun = endings_in_sql(node, "AND started_at IS NOT NULL")
-    assert family(node, "supervisor_running_duration_seconds_count") == begun
+    without_queue = {
+        (labels[0], labels[2]): count for labels, count in begun.items()
+        if labels[0] != ("outcome", "requeued")
+    }  # fmt: skip
+    assert family(node, "supervisor_running_duration_seconds_count") == without_queue
+    assert sum(family(node, "supervisor_timeout_used_ratio_count").values()) == sum(
+        without_queue.values()
+    )
     started = node.query(
-        "SELECT type, count(*) FROM attempts JOIN tasks USING (task_id)"
-        " WHERE started_at IS NOT NULL GROUP BY type"
+        "SELECT queue, type, count(*) FROM attempts JOIN tasks USING (task_id)"
+        " WHERE started_at IS NOT NULL GROUP BY queue, type"
     )
     assert family(node, "supervisor_tasks_started_total") == {
-        (("type", kind),): float(count) for kind, count in started
+        (("queue", queue), ("type", kind)): float(count) for queue, kind, count in started
     }
     taken = node.query("SELECT status, count(*) FROM autopsies GROUP BY status")
     assert family(node, "supervisor_autopsies_total") == {
@@ -83,10 +94,10 @@ def test_metrics_agree_with_the_rows(start_node: Start, tmp_path: Path) -> None:
     (gone,) = node.query("SELECT count(*) FROM workers WHERE ended_at IS NOT NULL")
     assert sum(family(node, "supervisor_worker_exits_total").values()) == gone[0]
     eventually(
-        lambda: family(node, "supervisor_in_queue") == {(("queue", "later"),): 3.0}
-        and family(node, "supervisor_scheduled") == {(("queue", "default"),): 1.0}
-        and family(node, "supervisor_running") == {(("queue", "default"),): 1.0},
-        8, "the gauges of the queues",
+        lambda: family(node, "supervisor_in_queue") == {(("queue", "later"), ("type", "ok")): 3.0}
+        and family(node, "supervisor_scheduled") == {(("queue", "default"), ("type", "ok")): 1.0}
+        and family(node, "supervisor_running") == {(("queue", "default"), ("type", "wait")): 1.0},
+        3, "the gauges of the queues",
     )  # fmt: skip
     eventually(
         lambda: family(node, "supervisor_workers")

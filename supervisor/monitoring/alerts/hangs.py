@@ -231,7 +231,7 @@ ZOMBIES = (
     Alert(
         name="LostTasksNotSwept",
         expr="""
-            max without (instance) (min_over_time(supervisor_zombies{kind="lost"}[5m])) > 0
+            max without (instance, kind) (min_over_time(supervisor_zombies{kind="lost"}[5m])) > 0
         """,
         hold="5m",
         severity=Severity.CRITICAL,

@@ -144,9 +144,7 @@ LOOP = (
     Alert(
         name="SupervisorLoopLate",
         expr="""
-            histogram_quantile(
-              0.99, sum without (le) (rate(supervisor_loop_lag_seconds_bucket[5m]))
-            ) > 0.5
+            histogram_quantile(0.99, rate(supervisor_loop_lag_seconds_bucket[5m])) > 0.5
         """,
         hold="10m",
         severity=Severity.WARNING,

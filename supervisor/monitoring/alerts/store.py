@@ -52,9 +52,8 @@ STORE = (
     Alert(
         name="TaskStoreSlow",
         expr="""
-            histogram_quantile(
-              0.99, sum without (le) (rate(supervisor_store_commit_duration_seconds_bucket[5m]))
-            ) > 0.5
+            histogram_quantile(0.99, rate(supervisor_store_commit_duration_seconds_bucket[5m]))
+              > 0.5
         """,
         hold="10m",
         severity=Severity.WARNING,

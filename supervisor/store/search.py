@@ -139,10 +139,13 @@ def find_ends(connection: sa.Connection, end: str, limit: int) -> list[str]:
 
 def find_autopsies(connection: sa.Connection, wanted: AutopsyFilter) -> AutopsyPage:
     """Return one page of bundles, newest first; tests a bounded number of them."""
-    window = _autopsy_window(connection, wanted.before_id)
-    tests = [] if not wanted.type else [tasks.c.type == wanted.type]
-    tests += [] if not wanted.verdict else [window.c.verdict == wanted.verdict]
     limit = max(1, min(wanted.limit, PAGE_MAX))
+    tested = WINDOW if wanted.type or wanted.verdict else limit + 1
+    window = _autopsy_window(connection, wanted.before_id, tested)
+    # Not an index of tasks but the window's own rows lead to their tasks: they are few.
+    its_type = sa.func.coalesce(tasks.c.type, "")
+    tests = [] if not wanted.type else [its_type == wanted.type]
+    tests += [] if not wanted.verdict else [window.c.verdict == wanted.verdict]
     query = (
         sa.select(window, tasks.c.type)
         .select_from(window.outerjoin(tasks, tasks.c.task_id == window.c.task_id))
@@ -158,7 +161,7 @@ def find_autopsies(connection: sa.Connection, wanted: AutopsyFilter) -> AutopsyP
     return AutopsyPage(tuple(found[:limit]), next_id)
 
 
-def _autopsy_window(connection: sa.Connection, before_id: str | None) -> sa.Subquery:
+def _autopsy_window(connection: sa.Connection, before_id: str | None, size: int) -> sa.Subquery:
     column = autopsies.c
     newest = sa.select(autopsies)
     if before_id is not None:
@@ -167,4 +170,4 @@ def _autopsy_window(connection: sa.Connection, before_id: str | None) -> sa.Subq
         older = sa.or_(column.created_at < before, column.autopsy_id < before_id)
         newest = newest.where(column.created_at <= before, older)
     newest = newest.order_by(column.created_at.desc(), column.autopsy_id.desc())
-    return newest.limit(WINDOW).subquery()
+    return newest.limit(size).subquery()

@@ -43,8 +43,10 @@ from supervisor.store import (
     open_store,
 )
 from supervisor.store.archive import Archive, Wanted
+from supervisor.store.numbers import Numbers
 from supervisor.store.record import Retired
 from supervisor.store.schema import from_micros, metadata
+from supervisor.store.view import AutopsyFilter
 
 SIZE = Rows(ended=100_000, pending=12_000, workers=10_000, autopsies=6_000)
 BIG = frozenset({"tasks", "attempts", "audit_log", "outbox", "autopsies", "workers"})
@@ -70,8 +72,11 @@ MAY: Mapping[str, str] = MappingProxyType(
         "counts": "counts all tasks: reads tasks_by_state and tasks_due, and no task itself",
         "backlog_by_queue": _COUNTS,
         "backlog_by_type": _COUNTS,
+        "live": _COUNTS,
+        "ended": "reads the endings of ten minutes (here 6,000) by the audit trail's own ids",
         "queues": _COUNTS,
         "tasks, tested": "no index has what is sought: a window of 20,000 tasks is tested",
+        "find_autopsies, tested": "no index has what is sought: a window of bundles is tested",
         "ids_ending": "no index has ids by their end: reads those of a million tasks of each state",
         "clock_set": "the wall clock was set back: all that waits may be due by another time",
     }
@@ -93,6 +98,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.store)
         self.reader = Reader(self.store)
+        self.numbers = Numbers(self.store)
 
     def does(self, label: str, act: Callable[[Transaction], Any]) -> Any:
         """Do one act in a transaction of its own."""
@@ -102,6 +108,10 @@ class Desk:
     def looks(self, label: str, act: Callable[[Look], Any]) -> Any:
         with self.wire.as_(label), self.ledger.looking() as look:
             return act(look)
+
+    def counts(self, label: str, act: Callable[[Numbers], Any]) -> Any:
+        with self.wire.as_(label):
+            return act(self.numbers)
 
     def sees(self, label: str, act: Callable[[Reader], Any]) -> Any:
         with self.wire.as_(label):
@@ -244,6 +254,7 @@ class Desk:
         looks("unended_nodes", lambda look: look.unended_nodes())
         types = {"plan", *(f"type_{n}" for n in range(20))}
         looks("next_due", lambda look: look.next_due(None, types))
+        does("outlook", lambda tx: tx.outlook(None, types)())
 
     def _archive(self) -> None:
         copies = []
@@ -303,7 +314,17 @@ class Desk:
         see("types", lambda r: r.types())
         see("workers", lambda r: (r.workers(), r.workers("node_1")))
         see("autopsies", lambda r: (r.autopsies(), r.autopsies(task_id)))
+        some = AutopsyFilter(type="type_1", verdict="timeout")
+        see("find_autopsies", lambda r: r.find_autopsies(AutopsyFilter()))
+        see("find_autopsies, tested", lambda r: r.find_autopsies(some))
         see("autopsy", lambda r: r.autopsy("a_1"))
+        last = from_micros(LAST_MS * 1000)
+        assert last is not None
+        [overall, *_] = self.counts("ended", lambda n: n.ended(last))
+        assert overall.success > 1000
+        self.counts("live", lambda n: n.live(now))
+        self.counts("lost", lambda n: n.lost(now, "node_1"))
+        self.counts("types", lambda n: n.types())
 
 
 def _public(kind: type) -> set[str]:
@@ -343,7 +364,8 @@ def _all_done(desk: Desk) -> None:
         desk.run()
     done = {one.label.split(",")[0].split()[0] for one in desk.wire.sent} - {"archive"}
     shared = set() if desk.store.is_shared else {"renew", "revive", "lead", "lapsed_nodes"}
-    assert done == (_public(Transaction) | _public(Reader)) - shared - {"store"}
+    public = _public(Transaction) | _public(Reader) | _public(Numbers)
+    assert done == public - shared - {"store"}
 
 
 @pytest.mark.parametrize("counted", [False, True], ids=["as it is", "analyzed"])

@@ -11,12 +11,13 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import bindparam, delete, func, literal_column, select, text, update
+from sqlalchemy.sql.dml import ReturningUpdate
 
 from supervisor.model.record import Claim, Owner, Started
 from supervisor.model.states import State, require_legal
 from supervisor.model.trace import Trace
 from supervisor.store.ledger.audit import SUPERVISOR
-from supervisor.store.ledger.due import View, best_due
+from supervisor.store.ledger.due import OF_LEVEL, View, best_due, oldest_due
 from supervisor.store.schema import (
     attempts,
     audit_log,
@@ -54,26 +55,41 @@ def claim(
     view = View(session, queues, types, tips, scan)
     if lapsed is not None and lapsed():
         return []  # it was sent before a link was cut: others may own by now what this node runs
-    limit = len(owners)
-    allowed = types if only is None else only
-    free = limit if only is None else free
-    named = view.named(now)
-    found = best_due(session, named, view.levels(), limit, free, now, allowed) if scan else named
+    rows = _taken(session, view, len(owners), types if only is None else only, free, now)
+    claims = [
+        _claim_of(session, row, owner, now, trace) for row, owner in zip(rows, owners, strict=False)
+    ]
+    if claims:
+        _write(session, claims, owners, node_id, now)
+    return claims
+
+
+def _taken(
+    session: Session, view: View, limit: int, allowed: Collection[str], free: int, now: datetime
+) -> list[Any]:
+    """Move the best of what is due to RUNNING and return the rows, best first.
+
+    All but the first `free` must be of an allowed type.
+    """
+    require_legal(State.PENDING, State.RUNNING)
+    at = session.encode(now)
+    named, due = view.named(at), view.due(at)
+    if len(due) == 1 and not named:  # no other can be better: they are found and moved in one
+        (level,) = due
+        most = limit if level[2] in allowed else free
+        return sorted(session.rows(_claim_level, *level, at, most), key=_when_due) if most else []
+    found = best_due(session, named, due, limit, free, at, allowed)
     chosen: list[str] = []
     for _, _, task_id, type_ in found[:limit]:
         if len(chosen) >= free and type_ not in allowed:
             break
         chosen.append(task_id)
-    if not chosen:
-        return []
-    require_legal(State.PENDING, State.RUNNING)
     rows = {row[0]: row for row in session.rows_of(_claim_rows, chosen)}
-    claims = [
-        _claim_of(session, rows[task_id], owner, now, trace)
-        for task_id, owner in zip(chosen, owners, strict=False)
-    ]
-    _write(session, claims, owners, node_id, now)
-    return claims
+    return [rows[task_id] for task_id in chosen]
+
+
+def _when_due(row: Any) -> tuple[Any, str]:
+    return row[4], row[0]
 
 
 def _claim_of(
@@ -165,11 +181,20 @@ def _select_lapsed() -> Ordered:
 
 
 def _claim_rows(size: int) -> Ordered:
+    these = tasks.c.task_id.in_(ids(size)), text("/* + */state = 'PENDING'")
+    return ordered(_moved().where(*these), *id_names(size))
+
+
+def _claim_level() -> Ordered:
+    these = oldest_due().cte("these")
+    return ordered(_moved().where(tasks.c.task_id == these.c.task_id), *OF_LEVEL)
+
+
+def _moved() -> ReturningUpdate[Any]:
     column = tasks.c
-    return ordered(
+    return (
         update(tasks)
         .values(state=text("'RUNNING'"), reason=text("'claimed'"), attempt=text("attempt + 1"))
-        .where(column.task_id.in_(ids(size)), text("/* + */state = 'PENDING'"))
         .returning(
             column.task_id,
             column.type,
@@ -187,8 +212,7 @@ def _claim_rows(size: int) -> Ordered:
             column.params,
             column.tags,
             column.traceparent,
-        ),
-        *id_names(size),
+        )
     )
 
 

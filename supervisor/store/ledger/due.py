@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import bindparam, literal_column, select, text
+from sqlalchemy import Select, bindparam, literal_column, select, text
 
 from supervisor.model.record import Level
 from supervisor.store.schema import WHOLE_QUEUE, queues, tasks
@@ -25,6 +25,9 @@ UNDERWAY = timedelta(seconds=2)
 
 #: Minus priority, run_after as the backend has it, task id, type: they sort as they are claimed.
 Place = tuple[int, Any, str, str]
+
+#: The parameters of `oldest_due`.
+OF_LEVEL = ("the_queue", "the_priority", "the_type", "now", "limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,17 @@ class View:
             self._held = frozenset((queue, priority) for queue, priority in self._paused())
         return self._held
 
+    def due(self, at: Any) -> dict[Level, Any]:
+        """Return those of the levels that have something due."""
+        return {level: first for level, first in self.levels().items() if first <= at}
+
     def levels(self) -> dict[Level, Any]:
         """Return the levels with PENDING rows that may run here, with the first time due."""
         found = ((tuple(row[:3]), row[3]) for row in self._levels())
         return {level: first for level, first in found if self._may_run(level)}
 
-    def named(self, now: datetime) -> list[Place]:
+    def named(self, at: Any) -> list[Place]:
         """Return those of the tasks that the bell named that wait still and may run here."""
-        at = self._session.encode(now)
         return sorted(
             (-priority, run_after, task_id, type_)
             for task_id, queue, priority, type_, run_after in self._tipped()
@@ -116,12 +122,10 @@ def best_due(
     levels: dict[Level, Any],
     limit: int,
     free: int,
-    now: datetime,
+    at: Any,
     only: Collection[str],
 ) -> list[Place]:
     """Merge what was named with what else is due: a bell that always names enough hides nothing."""
-    at = session.encode(now)
-    levels = {level: first for level, first in levels.items() if first <= at}
     if not named:
         return _due(session, list(levels), limit, free, at, only)
     favoured = sorted(
@@ -224,20 +228,23 @@ def _level() -> tuple[Any, ...]:
     )
 
 
-def _select_due() -> Ordered:
-    return ordered(
+def oldest_due() -> Select[Any]:
+    """Return the query for run_after and id of what is due longest in a level.
+
+    Its parameters are `OF_LEVEL`.
+    """
+    return (
         select(tasks.c.run_after, tasks.c.task_id)
         .where(*_level(), tasks.c.run_after <= bindparam("now"))
         .order_by(tasks.c.run_after, tasks.c.task_id)
         .limit(bindparam("limit"))
         .offset(literal_column("0"))
-        .with_for_update(skip_locked=True),  # what another node is about to claim is not waited for
-        "the_queue",
-        "the_priority",
-        "the_type",
-        "now",
-        "limit",
+        .with_for_update(skip_locked=True)  # what another node is about to claim is not waited for
     )
+
+
+def _select_due() -> Ordered:
+    return ordered(oldest_due(), *OF_LEVEL)
 
 
 def _select_tipped(size: int) -> Ordered:

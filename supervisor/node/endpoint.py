@@ -1,15 +1,19 @@
 """The node's HTTP endpoint: /metrics, /healthz, /readyz on its own thread.
 
-Read-only, no secrets, loopback by default. It only reads values that the loop has published, so a
-slow scraper cannot slow the loop.
+Read-only, no secrets, loopback by default. It only reads values that the loop has published, and
+what the collectors of `node.scraping` find, so a slow scraper cannot slow the loop.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
+
+from prometheus_client.exposition import gzip_accepted
 
 from supervisor.clock import SystemClock
 from supervisor.errors import Refused
@@ -67,7 +71,11 @@ def _handler(metrics: Metrics, health: Callable[[], Health]) -> type[BaseHTTPReq
 
         def _metrics(self) -> None:
             body, content_type = metrics.render(self.headers.get("Accept", ""))
-            self._send(200, content_type, body)
+            if gzip_accepted(self.headers.get("Accept-Encoding", "")):
+                body = gzip.compress(body, compresslevel=1)  # a tenth of the size, for 1 ms
+                self._send(200, content_type, body, {"Content-Encoding": "gzip"})
+            else:
+                self._send(200, content_type, body)
 
         def _alive(self) -> None:
             still_s = SystemClock().mono() - health().ticked_at
@@ -84,8 +92,12 @@ def _handler(metrics: Metrics, health: Callable[[], Health]) -> type[BaseHTTPReq
             }
             self._send(503 if now.not_ready else 200, _JSON, json.dumps(body).encode())
 
-        def _send(self, code: int, kind: str, body: bytes) -> None:
+        def _send(
+            self, code: int, kind: str, body: bytes, more: Mapping[str, str] = MappingProxyType({})
+        ) -> None:
             self.send_response(code)
+            for name, value in more.items():
+                self.send_header(name, value)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -24,9 +24,9 @@ _STILL_SWITCHES = 4
 # More than threads that take turns at the interpreter every 5 ms: it waits for somebody else.
 _GIL_SWITCHES = 60
 _HOT_RATIO = 0.6
-# One that was hardly ever switched away may have slept for this much of the window: an error of
-# measurement, or waits for the interpreter.
-_SLEPT_LITTLE = 0.3
+# One that hardly ran and hardly ever gave up the CPU may have slept for this much of the window: an
+# error of measurement, or waits for the interpreter.
+_HARDLY, _SLEPT_LITTLE = 0.1, 0.3
 _ENOUGH_LOOKS = 10
 # A share of the looks: a loop of Python is rarely on one instruction for so long.
 _MOSTLY_NATIVE = 0.85
@@ -135,8 +135,8 @@ class Thread:
             return True
         if self.cpu.asleep is None:
             return self.state == self.state_after == "R"
-        if self.switches <= _STILL_SWITCHES and self.cpu.asleep < _SLEPT_LITTLE:
-            return True
+        if self.switches <= _STILL_SWITCHES and self.cpu.got < _HARDLY:
+            return self.cpu.asleep < _SLEPT_LITTLE
         return self.cpu.wanted > _HOT_RATIO and self.switches <= _GIL_SWITCHES
 
     @cached_property

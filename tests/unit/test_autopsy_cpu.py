@@ -142,8 +142,14 @@ def turns(share: float, queued: float, switches: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("share", "queued", "switches"),
-    [(0.3, 0.0, 12), (0.1, 0.6, 8), (0.05, 0.6, 3), (0.02, 0.55, 2)],
-    ids=["not starved", "starved", "starved, few turns", "starved, next to no CPU"],
+    [(0.3, 0.0, 12), (0.1, 0.6, 8), (0.32, 0.4, 4), (0.05, 0.6, 3), (0.02, 0.55, 2)],
+    ids=[
+        "not starved",
+        "starved",
+        "starved, few turns",
+        "starved, fewer",
+        "starved, next to no CPU",
+    ],
 )
 def test_work_between_sleeps_is_no_endless_loop(share: float, queued: float, switches: int) -> None:
     found = codes(turns(share, queued, switches))

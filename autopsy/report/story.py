@@ -38,6 +38,8 @@ def _who(facts: Payload) -> Iterator[str]:
         yield ", ".join(parts)
     if facts.get("worker_id"):
         yield f"worker {facts['worker_id']} (pid {facts.get('pid')}), node {facts.get('node_id')}"
+    if facts.get("trace_id"):
+        yield f"trace {facts['trace_id']}, span {facts.get('span_id')}"
 
 
 def _limits(facts: Payload) -> Iterator[str]:

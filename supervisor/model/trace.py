@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 #: Of the flags two are defined: sampled, and that the trace id was drawn at random.
 SAMPLED, RANDOM = 0x01, 0x02
@@ -63,6 +63,11 @@ def span_id_of(traceparent: str) -> str:
     return traceparent[36:52]
 
 
+def is_sampled(traceparent: str) -> bool:
+    """Say whether spans of a place are kept."""
+    return bool(int(traceparent[53:55], 16) & SAMPLED)
+
+
 def attempt_trace(task_id: str) -> str:
     """Return the trace id of a task that nobody has given one.
 
@@ -76,7 +81,7 @@ def attempt_span(task_id: str, attempt: int) -> str:
     return blake2b(f"{task_id}:{attempt}".encode(), digest_size=8, person=b"span").hexdigest()
 
 
-def log_ids(traceparent: str | None) -> dict[str, str]:
+def log_ids(traceparent: str | None) -> dict[str, Any]:
     """Return what a log line of that place in a trace bears; nothing without one.
 
     Shapes: trace_id, span_id.

@@ -338,4 +338,5 @@ def _packet(attempt: Attempt) -> Assign:
         checkpoint_json=claim.checkpoint_json,
         submitted_by=claim.submitted_by,
         dedup_key=claim.dedup_key,
+        traceparent=attempt.traceparent,
     )

@@ -14,6 +14,7 @@ from typing import Any
 from autopsy.secret import in_params
 from supervisor.model.health import Signs, Verdict
 from supervisor.model.outcome import Outcome
+from supervisor.model.trace import log_ids
 from supervisor.node.floor import NS_PER_S, Attempt, Floor, Slot
 from supervisor.node.port import Exited, Facts
 from supervisor.worker import session
@@ -52,6 +53,7 @@ class Remains:
                 "total": seen.get("progress_total"),
             }
         budget_s = self._floor.settings.autopsy_budget
+        attempt.autopsy_id = str(values["name"])
         self._floor.pool.capture(slot.worker_id, Facts(values), budget_s, remains=True)
 
 
@@ -136,6 +138,7 @@ def _of_claim(attempt: Attempt) -> dict[str, Any]:
         "queue": claim.queue,
         "submitted_by": claim.submitted_by,
         "retry_count": claim.retry_count,
+        **log_ids(attempt.traceparent),
     }
 
 

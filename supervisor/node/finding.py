@@ -6,6 +6,7 @@ left out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from supervisor.node.floor import Floor
@@ -23,6 +24,7 @@ def tell(floor: Floor, captured: Captured) -> None:
     floor.metrics.observe("autopsy_duration_seconds", captured.ms / 1000)
     floor.scribe.ask(AutopsyNote(captured))
     about: dict[str, Any] = {"task_id": facts.get("task_id"), "attempt": facts.get("attempt")}
+    about |= _ids(facts)
     if captured.status == "failed":
         emit("autopsy.failed", **about, error=captured.why)
     else:
@@ -55,7 +57,13 @@ def _tell_sessions(floor: Floor, captured: Captured) -> None:
     emit(
         "sessions.ended",
         task_id=task_id, attempt=attempt, ended=ended, left=len(told) - ended, sessions=told,
+        **_ids(captured.facts.values),
     )  # fmt: skip
+
+
+def _ids(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where in a trace the attempt is, as its events bear it."""
+    return {name: facts[name] for name in ("trace_id", "span_id") if name in facts}
 
 
 def _of_session(one: dict[str, Any]) -> str:

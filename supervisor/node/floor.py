@@ -10,21 +10,25 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from supervisor.clock import Clock
 from supervisor.model.health import Action, Host, Limits, Pulse, Rules, Signs, Verdict
 from supervisor.model.lease import LeasePlan
 from supervisor.model.outcome import Outcome, StopMark
-from supervisor.model.record import ChildSpec, Claim, Ending
+from supervisor.model.record import ChildSpec, Claim, Ending, Traced
 from supervisor.model.states import Reason, State
 from supervisor.model.termination import Farewell
+from supervisor.model.trace import log_ids
 from supervisor.node.port import Finish, Note, Pool, Scribe, TypesNote
 from supervisor.queue import Listener
 from supervisor.settings import Settings, TaskLimits, TaskOptions
 from supervisor.telemetry.events import emit
 from supervisor.telemetry.metrics import Metrics
 from supervisor.worker.wire import Tally, TypeInfo
+
+if TYPE_CHECKING:
+    from supervisor.telemetry.trace_sdk import NodeTraces
 
 NS_PER_S = 1_000_000_000
 #: Looks kept for the autopsy: what the probes saw lately.
@@ -61,6 +65,7 @@ class Attempt:
     acted_on: set[str] = field(default_factory=set)
     fenced: str = ""
     diagnosed_at: float = float("-inf")
+    autopsy_id: str | None = None
     said: Tally | None = None
 
     @property
@@ -72,7 +77,13 @@ class Attempt:
     def named(self) -> dict[str, Any]:
         """The fields that name it in an event."""
         claim = self.claim
-        return {"task_id": claim.task_id, "attempt": claim.attempt, "type": claim.type}
+        ids = log_ids(self.traceparent)
+        return {"task_id": claim.task_id, "attempt": claim.attempt, "type": claim.type, **ids}
+
+    @property
+    def traceparent(self) -> str | None:
+        """Where it is in a trace: its own span, or what its task came with."""
+        return self.claim.span or self.claim.traceparent
 
     def limits_at(self) -> Limits:
         """Return when this attempt has used up what it was given."""
@@ -185,6 +196,7 @@ class Floor:
     returned_at: float = float("-inf")
     vouch: Callable[[float], None] = _vouch_for_nothing
     listener: Listener | None = None
+    traces: NodeTraces | None = None
     host: Host = field(default_factory=Host)
     last_gap_at: float | None = None
     fatal: str = ""
@@ -329,6 +341,7 @@ class Floor:
                 queue=attempt.claim.queue,
                 timeout=limits.timeout,
                 children=_specs(children),
+                traced=_traced(slot, attempt),
             )
         )
         if attempt.mark is not None or attempt.soft_told:
@@ -366,6 +379,19 @@ def _phase(attempt: Attempt, outcome: Outcome) -> str:
     if outcome.proof not in ("reported", "taken_back"):
         return "killed"
     return "interrupted" if attempt.acknowledged else "asked"
+
+
+def _traced(slot: Slot, attempt: Attempt) -> Traced | None:
+    if (place := attempt.traceparent) is None:
+        return None
+    return Traced(
+        span=place,
+        parent=attempt.claim.traceparent,
+        claimed_at=attempt.claim.claimed_at,
+        worker_id=slot.worker_id,
+        pid=slot.pid,
+        autopsy_id=attempt.autopsy_id,
+    )
 
 
 def _specs(children: tuple[str, ...]) -> tuple[ChildSpec, ...]:

@@ -15,6 +15,7 @@ from supervisor.model.health import Code
 from supervisor.model.outcome import Outcome
 from supervisor.model.states import Reason, State
 from supervisor.model.termination import Phase
+from supervisor.model.trace import log_ids
 from supervisor.node import finding, port
 from supervisor.node.accounting import Accounting, in_calls
 from supervisor.node.evidence import Remains, last_progress
@@ -155,6 +156,7 @@ class Listening:
             emit(
                 "result.discarded",
                 task_id=attempt.claim.task_id, attempt=attempt.claim.attempt, why=why,
+                **log_ids(attempt.traceparent),
             )  # fmt: skip
             return ended.too_late(late, message.result_json or "null")
         match message.how:
@@ -234,6 +236,11 @@ class Listening:
 
     def captured(self, slot: Slot | None, captured: port.Captured) -> None:
         """An autopsy is over: a kill that waits for it goes on."""
+        if slot is not None and captured.status != "busy":
+            about = captured.facts.values
+            for attempt in slot.attempts.values():
+                if attempt.claim.task_id == about.get("task_id"):
+                    attempt.autopsy_id = str(about["name"])
         # One taken on suspicion, before the kill was decided, is not what the kill waits for.
         awaited = captured.status != "busy" and not captured.facts.lets_live
         farewell = slot.farewell if slot is not None and awaited else None

@@ -13,8 +13,9 @@ from dataclasses import replace
 from datetime import datetime
 
 from supervisor.model import outcome as ended
-from supervisor.model.record import Ending, NodeRecord, ProcessIdentity
+from supervisor.model.record import Ending, NodeRecord, ProcessIdentity, Traced
 from supervisor.model.retry import RetryPolicy
+from supervisor.model.trace import log_ids
 from supervisor.node import port
 from supervisor.node.floor import Floor
 from supervisor.store.record import Orphan
@@ -188,6 +189,7 @@ class Mending:
                 ended_at=floor.clock.now(),
                 type=orphan.type,
                 queue=orphan.queue,
+                traced=_traced(orphan),
                 timeout=limits.timeout,
             )
         )
@@ -196,6 +198,7 @@ class Mending:
         emit(
             "task.swept",
             task_id=orphan.task_id, attempt=orphan.attempt, type=orphan.type, proof=proof,
+            **log_ids(orphan.span or orphan.traceparent),
         )  # fmt: skip
 
     def _mind_term(self, term: int | None) -> None:
@@ -255,6 +258,18 @@ class Mending:
         """Whether the store was away for us too: others are coming back with what they ended."""
         lease = self._floor.lease
         return lease is not None and now - self._floor.returned_at < lease.renew_every_s
+
+
+def _traced(orphan: Orphan) -> Traced | None:
+    if (place := orphan.span or orphan.traceparent) is None:
+        return None
+    return Traced(
+        span=place,
+        parent=orphan.traceparent,
+        claimed_at=orphan.claimed_at,
+        worker_id=orphan.worker_id,
+        pid=orphan.pid,
+    )
 
 
 def _at_most(moment: datetime | None, now: datetime) -> datetime | None:

@@ -13,6 +13,7 @@ from typing import Any
 from supervisor.model.outcome import Settlement
 from supervisor.model.record import Ending
 from supervisor.model.states import REQUEUE_REASONS, State
+from supervisor.model.trace import is_sampled, log_ids, trace_id_of
 from supervisor.node import port
 from supervisor.node.accounting import Accounting
 from supervisor.node.floor import Floor
@@ -71,9 +72,12 @@ class Reporting:
                 emit(
                     "result.discarded",
                     task_id=ending.task_id, attempt=ending.attempt, why=ending.outcome.reason,
+                    **_ids(ending),
                 )  # fmt: skip
                 continue
             self._count(ending, settlement, now)
+            if self._floor.traces is not None:
+                self._floor.traces.ended(ending, settlement)
             if settlement.state is not State.SUCCESS:
                 self._log(ending, settlement)
 
@@ -97,6 +101,7 @@ class Reporting:
             "task_id": ending.task_id,
             "attempt": ending.attempt,
             "type": ending.type,
+            **_ids(ending),
         }
         if settlement.quarantined:
             self._floor.metrics.inc("tasks_quarantined_total", type=ending.type)
@@ -184,4 +189,11 @@ class Reporting:
 
 def _exemplar(ending: Ending) -> dict[str, str]:
     """Return what leads from a number to one task that is part of it."""
-    return {"task_id": ending.task_id}
+    traced = ending.traced
+    if traced is None or not is_sampled(traced.span):
+        return {"task_id": ending.task_id}
+    return {"trace_id": trace_id_of(traced.span), "task_id": ending.task_id}
+
+
+def _ids(ending: Ending) -> dict[str, Any]:
+    return log_ids(None if ending.traced is None else ending.traced.span)

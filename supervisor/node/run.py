@@ -45,6 +45,7 @@ from supervisor.store import Ledger, Store, open_store
 from supervisor.store.ledger import Transaction
 from supervisor.telemetry.events import emit
 from supervisor.telemetry.metrics import Metrics
+from supervisor.telemetry.trace import open_node_traces
 
 #: Turns under load are at least this far apart, so that messages gather into larger batches.
 TURN_GAP_S = 0.001
@@ -133,9 +134,13 @@ class Node:
         own_scratch = self._scratch.of(self.node_id)
         pool = ProcessPool(app, self.node_id, settings, self._clock, self._ear, own_scratch)
         stack.callback(pool.close)
+        self._traces = open_node_traces(self.node_id, self._count_lost_traces)
+        if self._traces is not None:
+            stack.callback(self._traces.close)
         self._scribe = self._make_scribe(settings, stack)
         floor = Floor(self.node_id, settings, self._clock, pool, self._scribe, self._metrics)
         self._floor = floor
+        floor.traces = self._traces
         if self._store.is_shared:
             floor.lease, floor.vouch = _plan(settings), pool.vouch
         floor.listener = self._listen_to_bell(settings, stack)
@@ -202,9 +207,13 @@ class Node:
         if store.is_shared:
             bell = stack.enter_context(open_bell(settings.queue, settings.store, store.identity))
             retry_s = min(retry_s, _plan(settings).renew_every_s)
+        trace = None if self._traces is None else self._traces.span_of
         return StoreScribe(
-            store, self.node_id, self._clock, self._metrics, self._ear.wake, bell, retry_s
+            store, self.node_id, self._clock, self._metrics, self._ear.wake, bell, retry_s, trace
         )
+
+    def _count_lost_traces(self) -> None:
+        self._metrics.inc("otel_export_failures_total", signal="traces")
 
     def _listen_to_bell(self, settings: Settings, stack: ExitStack) -> Listener | None:
         identity = self._store.identity

@@ -21,6 +21,7 @@ from pathlib import Path
 from supervisor.clock import Clock
 from supervisor.errors import IllegalTransition, StoreBusy, StoreUnavailable, SupervisorError
 from supervisor.model.spec import parse_spec
+from supervisor.model.trace import Trace
 from supervisor.node import port
 from supervisor.node.answering import Answering
 from supervisor.queue import Bell
@@ -66,12 +67,14 @@ class StoreScribe:
         wake: Callable[[], None],
         bell: Bell | None = None,
         longest_retry_s: float = LONGEST_RETRY_S,
+        trace: Trace | None = None,
     ) -> None:
         self._store = store
         self._ledger = Ledger(store, clock)
         self._answering = Answering(self._ledger, node_id, clock)
         self._bell = bell
         self._longest_retry_s = longest_retry_s
+        self._trace = trace
         self._node_id = node_id
         self._clock = clock
         self._metrics = metrics
@@ -383,6 +386,7 @@ class StoreScribe:
                 free=len(claim.owners),
                 tips=claim.tips,
                 scan=claim.scan,
+                trace=self._trace,
                 now=self._clock.now(),
             )
         )

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from supervisor.model.record import Submitted
 from supervisor.model.spec import TaskSpec
-from supervisor.model.trace import SAMPLED, TraceParent, read_traceparent
+from supervisor.model.trace import TraceParent, read_traceparent
 
 if TYPE_CHECKING:
     from supervisor.telemetry.trace_sdk import NodeTraces, Producer
@@ -315,8 +315,3 @@ class Flusher:
         self.flush()
         if self._thread is not None:
             self._thread.join(FLUSH_S)
-
-
-def is_sampled(traceparent: str) -> bool:
-    """Say whether spans of this place are kept."""
-    return bool(int(traceparent[53:55], 16) & SAMPLED)

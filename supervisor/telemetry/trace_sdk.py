@@ -36,6 +36,7 @@ from supervisor.model.trace import (
     TraceParent,
     attempt_span,
     attempt_trace,
+    is_sampled,
     read_traceparent,
 )
 from supervisor.telemetry import trace_api as name
@@ -115,9 +116,9 @@ class NodeTraces:
     def ended(self, ending: Ending, settlement: Settlement) -> None:
         """Write the span of an attempt whose ending is in the store."""
         traced = ending.traced
-        if traced is None or (place := name.remote(traced.span)) is None:
-            return
-        if not place.trace_flags.sampled:
+        if traced is None or not is_sampled(traced.span) or traced.span == traced.parent:
+            return  # the last: it was claimed by a node that writes no spans
+        if (place := name.remote(traced.span)) is None:
             return
         start = _ns(ending.started_at or traced.claimed_at)
         self._courier.on_end(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 
-from flask import Flask, request
+from flask import Flask, g, request
 from flask.sessions import SecureCookieSessionInterface
 from itsdangerous import URLSafeTimedSerializer
 
@@ -32,8 +32,9 @@ class Cookie(SecureCookieSessionInterface):
         """Return what signs and reads the cookie; None while the store is away."""
         try:
             app.secret_key = self._key()
-        except StoreUnavailable:
-            return None  # the page that was asked for will say so
+        except StoreUnavailable as exc:
+            g.away = exc  # the page that was asked for will say so
+            return None
         return super().get_signing_serializer(app)
 
     def get_cookie_path(self, app: Flask) -> str:

@@ -14,9 +14,11 @@ from urllib.parse import quote
 
 from supervisor.model.access import Right
 from supervisor.model.states import State
+from supervisor.monitoring.threshold import Thresholds
 from supervisor.store.numbers import WINDOW_S, Ended, Live, Numbers
 from supervisor.store.view import AutopsyFilter, TaskFilter
 from supervisor.web.visit import Answer, Visit, show
+from supervisor.web.wording import percent
 from supervisor.words.roll import Roll, roll_call
 from supervisor.words.sentence import diagnosis
 from supervisor.words.text import span
@@ -104,44 +106,65 @@ def _scene(visit: Visit) -> Scene:
 
 def _figures(scene: Scene) -> Iterator[Figure]:
     window = f"of the last {WINDOW_S / 60:.0f} minutes"
-    levels = scene.live.levels
+    levels, ended = scene.live.levels, scene.ended
     oldest = min((one.oldest_due for one in levels if one.oldest_due), default=None)
     waits = "none waits" if oldest is None else f"the oldest for {_age(oldest, scene.now)}"
-    yield Figure("In queue", f"{sum(one.in_queue for one in levels):,}", f"due now; {waits}",
-                 "/tasks?state=PENDING")  # fmt: skip
-    ended = scene.ended
-    none = "too many endings to count" if ended is None else f"nothing ended {window}"
-    p99 = None if ended is None else ended.p99_s
-    yield Figure("Running time, p99", "–" if p99 is None else span(p99),
-                 f"of attempts {window}" if p99 is not None else none)  # fmt: skip
-    failed = None if ended is None else ended.failed_rate
-    yield Figure("Failed", _share(failed), f"with time-outs, {window}" if failed is not None
-                 else none, "/tasks?state=FAILED&state=TIMEOUT", bool(failed))  # fmt: skip
-    canceled = None if ended is None else ended.canceled_rate
-    yield Figure("Canceled", _share(canceled), f"of all endings {window}" if canceled is not None
-                 else none, "/tasks?state=CANCELED")  # fmt: skip
-    yield Figure("Lost", f"{scene.lost:,}", "running, with no node that could know; nodes tell of "
-                 "those that stand still", "/tasks?state=RUNNING", scene.lost > 0)  # fmt: skip
+    queued = f"{sum(one.in_queue for one in levels):,}"
+    yield Figure("In queue", queued, f"due now; {waits}", "/tasks?state=PENDING")
+    if ended is None:
+        for name in ("Run time, p99", "Failed", "Canceled"):
+            yield Figure(name, "–", "more ended in the last minutes than can be counted here")
+    else:
+        yield from _rates(ended, window)
+    yield Figure(
+        "Zombies: lost",
+        f"{scene.lost:,}",
+        "their node is gone; those that stand still only nodes know",
+        "/tasks?state=RUNNING",
+        scene.lost > 0,
+    )
 
 
-def _share(share: float | None) -> str:
-    if share is None:
-        return "–"
-    return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
+def _rates(ended: Ended, window: str) -> Iterator[Figure]:
+    executed = ended.success + ended.failed + ended.timeout
+    limits = Thresholds()
+    tells = executed + ended.canceled >= limits.least_attempts
+    failed, canceled = ended.failed_rate, ended.canceled_rate
+    yield Figure(
+        "Run time, p99",
+        "–" if ended.p99_s is None else span(ended.p99_s),
+        f"nothing ran {window}" if ended.p99_s is None else f"of attempts {window}",
+    )
+    yield Figure(
+        "Failed",
+        percent(failed),
+        f"or timed out, of {executed:,} attempts {window}",
+        "/tasks?state=FAILED&state=TIMEOUT",
+        tells and (failed or 0) > limits.failed_rate,
+    )
+    yield Figure(
+        "Canceled",
+        percent(canceled),
+        f"of {executed + ended.canceled:,} that ended, {window}",
+        "/tasks?state=CANCELED",
+        tells and (canceled or 0) > limits.canceled_rate,
+    )
 
 
 def _findings(visit: Visit, scene: Scene) -> Iterator[Finding]:
     waiting = sum(one.in_queue for one in scene.live.levels)
     if not scene.roll.running:
         what = f"{waiting:,} tasks are due and wait" if waiting else "no task would run"
+        what = "1 task is due and waits" if waiting == 1 else what
         yield Finding(f"No node runs: {what}. Start one with `supervisor run`.")
     for one in visit.reader.every_pause():
         yield Finding(f"{paused(one)}.", f"/tasks?state=PENDING&queue={quote(one.queue)}")
     yield from _of_running(scene)
     for state, what in ((State.FAILED, "failed"), (State.TIMEOUT, "timed out")):
         if count := scene.by_state[state]:
-            text = f"{count:,} {'task' if count == 1 else 'tasks'} {what} for good"
-            yield Finding(f"{text}: rerun them, or leave them.", f"/tasks?state={state}")
+            tasks_, them = ("task", "it") if count == 1 else ("tasks", "them")
+            text = f"{count:,} {tasks_} {what} for good: rerun {them}, or leave {them}."
+            yield Finding(text, f"/tasks?state={state}")
 
 
 def _of_running(scene: Scene) -> Iterator[Finding]:

@@ -94,9 +94,9 @@ def _run(
         ident=None,
     )
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it warns of every short queue
-    on_open(_opened(client, f"[{bound}]" if ":" in bound else bound, port, token))
-    emit("web.started", listen=f"{bound}:{port}", store=without_password(settings.store))
     try:
+        emit("web.started", listen=f"{bound}:{port}", store=without_password(settings.store))
+        on_open(_opened(client, f"[{bound}]" if ":" in bound else bound, port, token))
         server.run()
     finally:
         server.close()

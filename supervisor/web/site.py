@@ -20,7 +20,7 @@ from werkzeug.exceptions import Forbidden, HTTPException
 from supervisor import __version__
 from supervisor.client import Client
 from supervisor.clock import Clock, SystemClock
-from supervisor.errors import DependencyAway, StoreUnavailable, SupervisorError
+from supervisor.errors import DependencyAway, Refused, StoreUnavailable
 from supervisor.model.access import Right
 from supervisor.telemetry.events import emit
 from supervisor.web import autopsies, overview, sign_in, tasks, wording
@@ -119,6 +119,8 @@ class Site:
     def _guarded(self, route: Route, **given: str) -> Answer:
         """Ask the door, then the page."""
         try:
+            if "away" in g:
+                raise g.away
             who = self._door.who(request, session)
         except StoreUnavailable as exc:
             self._reach.lost(exc.message)
@@ -156,7 +158,7 @@ class Site:
             HTTPException: _refused,
             CSRFError: _stale,
             DependencyAway: _away,
-            SupervisorError: _not_possible,
+            Refused: _not_possible,
             Exception: _broken,
         }
         for kind, answer in errors.items():
@@ -197,7 +199,7 @@ def _away(_: DependencyAway) -> Answer:
     return _told(503, why, {"Retry-After": str(AGAIN_S)})
 
 
-def _not_possible(error: SupervisorError) -> Answer:
+def _not_possible(error: Refused) -> Answer:
     return _told(409, f"{error.message}. {error.remedy}")
 
 

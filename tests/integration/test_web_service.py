@@ -1,0 +1,174 @@
+"""The web process as a service: the store goes and comes, proxies stand before it, it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+from pathlib import Path
+
+from harness import eventually
+from pages import PASSWORD, PagesUnderTest, pages
+
+FORWARDED = {
+    "X_Forwarded_For": "203.0.113.9", "X_Forwarded_Proto": "https",
+    "X_Forwarded_Host": "tasks.example", "X_Forwarded_Prefix": "/supervisor",
+}  # fmt: skip
+
+
+def test_a_store_that_is_away_is_said_and_comes_back_by_itself(tmp_path: Path) -> None:
+    with pages(tmp_path) as site:
+        browser = site.opened()
+        task_id = site.app.submit({"type": "greet", "params": {}}).task_id
+        token = browser.get(f"/tasks/{task_id}").token()
+        site.client.close()
+        away = tmp_path / "away"
+        away.mkdir()
+        for file in tmp_path.glob("tasks.db*"):
+            shutil.move(file, away)
+        for path in ("/", "/tasks", f"/tasks/{task_id}", "/autopsies/latest", "/sign-in"):
+            answer = browser.get(path)
+            assert (answer.code, answer.heading) == (503, "The store is away 503")
+            assert answer.headers["Retry-After"] == "5"
+            assert '<meta http-equiv="refresh" content="5">' in answer.text
+            assert str(tmp_path) not in answer.text
+        posted = browser.post(f"/tasks/{task_id}/cancel", token, reason="x")
+        assert posted.code == 503
+        assert "refresh" not in posted.text
+        for path in ("/healthz", "/metrics", "/static/style.css"):
+            assert browser.get(path).code == 200
+        for file in away.iterdir():
+            shutil.move(file, tmp_path)
+        assert browser.get(f"/tasks/{task_id}").heading == "greet PENDING"
+        assert browser.act(task_id, "cancel").heading == "greet CANCELED"
+        told = [json.loads(line)["event"] for line in site.log.read_text().splitlines()]
+        assert told == ["web.started", "store.lost", "store.recovered"]
+
+
+def test_it_may_start_before_the_store_is_there(tmp_path: Path) -> None:
+    site = PagesUnderTest(tmp_path)
+    try:
+        browser = site.start().browser()
+        assert browser.get(site.said["link"]).code == 503
+        assert not site.store_path.exists()
+        site.make_store()
+        assert browser.get(site.said["link"]).heading == "Overview"
+    finally:
+        site.close()
+
+
+def test_only_a_proxy_that_is_named_is_believed(tmp_path: Path) -> None:
+    with pages(tmp_path) as site:
+        site.add_user("vera")
+        browser = site.browser(**FORWARDED)
+        page = browser.get("/sign-in")
+        assert 'action="/sign-in"' in page.text
+        assert "Secure" not in page.headers["Set-Cookie"]
+        browser.post("/sign-in", page.token(), name="vera", password="wrong word")
+        assert site.notes()[-1] == ("unknown", "sign_in_refused", "as vera, from 127.0.0.1")
+
+
+def test_behind_a_proxy_it_lives_below_its_path_and_over_https(tmp_path: Path) -> None:
+    with pages(tmp_path, web_proxies="127.0.0.1") as site:
+        site.add_user("vera")
+        browser = site.browser(**FORWARDED)
+        page = browser.get("/sign-in?next=/tasks")
+        assert 'action="/supervisor/sign-in"' in page.text
+        cookie = page.headers["Set-Cookie"]
+        assert "Secure" in cookie
+        assert "Path=/supervisor" in cookie
+        (pair, *_) = cookie.split(";")
+        again = site.browser(**FORWARDED, Cookie=pair, Referer="https://tasks.example/supervisor/")
+        wrong = again.post("/sign-in", page.token(), name="vera", password="wrong word")
+        assert wrong.code == 401
+        assert site.notes()[-1] == ("unknown", "sign_in_refused", "as vera, from 203.0.113.9")
+        moved = raw(
+            site, "POST /sign-in", Cookie=pair, Referer="https://tasks.example/supervisor/",
+            body=f"csrf_token={page.token()}&name=vera&password={PASSWORD}&next=/tasks",
+        )  # fmt: skip
+        assert "303 SEE OTHER" in moved
+        assert "Location: /supervisor/tasks\r\n" in moved
+        for prefix in ("//evil.example", "/a/../b", "https://evil.example", "/a b"):
+            odd = site.browser(**{**FORWARDED, "X_Forwarded_Prefix": prefix}).get("/sign-in")
+            assert 'action="/sign-in"' in odd.text
+
+
+def raw(site: PagesUnderTest, line: str, body: str, **headers: str) -> str:
+    """Send a request as a proxy does and return the answer as it came: no redirect is followed."""
+    given = {
+        **FORWARDED, **headers, "Host": "tasks.example", "Connection": "close",
+        "Content_Type": "application/x-www-form-urlencoded", "Content_Length": str(len(body)),
+    }  # fmt: skip
+    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in given.items())
+    host, port = site.said["listen"].split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as line_to:
+        line_to.sendall(f"{line} HTTP/1.1\r\n{head}\r\n{body}".encode())
+        answer = b""
+        while chunk := line_to.recv(65536):
+            answer += chunk
+    return answer.decode()
+
+
+def test_next_leads_to_no_other_site(tmp_path: Path) -> None:
+    with pages(tmp_path) as site:
+        token = site.said["link"].split("=")[1]
+        for following in (
+            "//evil.example",
+            "https://evil.example",
+            "/\\evil.example",
+            "x",
+            "/\t/e",
+        ):
+            browser = site.browser()
+            form = browser.get("/sign-in").token()
+            assert browser.post("/sign-in", form, token=token, next=following).path == ""
+
+
+def test_what_is_too_large_or_no_form_of_ours_is_refused(tmp_path: Path) -> None:
+    with pages(tmp_path) as site:
+        browser = site.opened()
+        task_id = site.app.submit({"type": "greet", "params": {}}).task_id
+        token = browser.get(f"/tasks/{task_id}").token()
+        assert browser.post(f"/tasks/{task_id}/cancel", token, reason="x" * 70_000).code == 413
+        assert browser.get("/tasks", method="DELETE").code == 405
+        assert browser.get("/tasks", method="HEAD").code == 200
+        assert site.client.view(task_id).state == "PENDING"
+        counted = browser.get("/metrics").text
+        assert 'http_requests_total{code="405",method="_other",route="_other"} 1.0' in counted
+
+
+def test_sigterm_and_ctrl_c_end_it_in_order(tmp_path: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with pages(tmp_path) as site:
+            assert site.process is not None
+            site.process.send_signal(number)
+            assert site.process.wait(10) == 0
+            assert site.process.stdout is not None
+            site.process.stdout.close()
+            assert '"event": "web.stopped"' in site.log.read_text().splitlines()[-1]
+
+
+def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pages(tmp_path, start=False, web_listen=listen) as site:
+            refused = site.cli("web")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"error: web_listen: cannot listen on {listen}: {os.strerror(98)}\n"
+        "remedy: Choose another address with --web-listen; port 0 takes a free one.\n"
+    )
+
+
+def test_what_it_reads_it_gives_back(tmp_path: Path) -> None:
+    with pages(tmp_path) as site:
+        browser = site.opened()
+        assert site.process is not None
+        place = f"/proc/{site.process.pid}/fd"
+        browser.get("/")
+        before = len(os.listdir(place))
+        for _ in range(30):
+            assert browser.get("/").code == 200
+        eventually(lambda: len(os.listdir(place)) <= before + 2, 5)

@@ -1,0 +1,168 @@
+"""The web's pure parts: who may do what, how often a password is tried, what a path may be."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import supervisor.web
+from supervisor.model.access import Person, Right, Role, is_name
+from supervisor.testing.clock import ManualClock
+from supervisor.web import secret, wording
+from supervisor.web.limiter import ADDRESS_MAX, KEYS_MAX, NAME_MAX, PAIR_MAX, WINDOW_S, Limiter
+from supervisor.web.proxy import is_loopback
+from supervisor.web.site import ROUTES
+from supervisor.web.visit import own_path
+
+STYLE = Path(supervisor.web.__file__).parent / "static" / "style.css"
+
+
+def test_rights_come_with_roles_but_evidence_with_none() -> None:
+    rights = {
+        role: {right for right in Right if Person("p", role, sees_autopsies=False).may(right)}
+        for role in Role
+    }
+    assert rights == {
+        Role.VIEWER: {Right.TASKS},
+        Role.OPERATOR: {Right.TASKS, Right.ACT},
+        Role.ADMIN: {Right.TASKS, Right.ACT},
+    }
+    assert Person("p", Role.VIEWER, sees_autopsies=True).may(Right.AUTOPSIES)
+
+
+@pytest.mark.parametrize("name", ["anna", "a.b@c-d+e", "_x", "9", "A" * 64])
+def test_names(name: str) -> None:
+    assert is_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".a", "-a", "a b", "a/b", "ä", "a\n", "A" * 65, "token:x"])
+def test_no_names(name: str) -> None:
+    assert not is_name(name)
+
+
+def test_every_page_needs_a_right_but_the_door() -> None:
+    assert {route.name for route in ROUTES if route.needs is None} == {"sign_in", "enter"}
+    acts = {route.name: route.needs for route in ROUTES if route.method == "POST"}
+    assert acts == {"enter": None, "leave": Right.TASKS, "act": Right.ACT}
+
+
+def test_a_pair_of_name_and_address_is_slowed_down_and_let_go_on() -> None:
+    clock = ManualClock()
+    limiter = Limiter(clock)
+    for _ in range(PAIR_MAX):
+        assert limiter.take("anna", "a") == 0
+        clock.advance(1)
+    assert limiter.take("Anna", "a") == WINDOW_S - PAIR_MAX
+    assert limiter.take("anna", "b") == 0
+    assert limiter.take("tom", "a") == 0
+    clock.advance(WINDOW_S - PAIR_MAX)
+    assert limiter.take("anna", "a") == 0
+    assert limiter.take("anna", "a") > 0
+
+
+def test_a_right_password_is_not_counted() -> None:
+    limiter = Limiter(ManualClock())
+    for _ in range(10 * NAME_MAX):
+        assert limiter.take("anna", "a") == 0
+        limiter.give_back("anna", "a")
+
+
+def test_an_address_and_a_name_are_slowed_down_as_well() -> None:
+    limiter = Limiter(ManualClock())
+    tries = [limiter.take(f"name{n}", "a") for n in range(ADDRESS_MAX + 1)]
+    assert [wait == 0 for wait in tries] == [True] * ADDRESS_MAX + [False]
+    tries = [limiter.take("anna", f"address{n}") for n in range(NAME_MAX + 1)]
+    assert [wait == 0 for wait in tries] == [True] * NAME_MAX + [False]
+
+
+def test_what_the_limiter_remembers_is_bounded() -> None:
+    limiter = Limiter(ManualClock())
+    for n in range(KEYS_MAX):
+        limiter.take(f"name{n}", f"address{n}")
+    assert len(limiter._tries) == KEYS_MAX
+
+
+def test_passwords_and_tokens() -> None:
+    kept = secret.hash_password("correct horse battery")
+    assert secret.is_password(kept, "correct horse battery")
+    assert not secret.is_password(kept, "correct horse batter")
+    assert not secret.is_password(kept, "x" * (secret.PASSWORD_MAX + 1))
+    assert "correct" not in kept
+    assert [bool(secret.bad_password("x" * n)) for n in (9, 10, 200, 201)] == [1, 0, 0, 1]
+    assert secret.new_token().startswith("svt_")
+    assert secret.new_token() != secret.new_token()
+
+
+@pytest.mark.parametrize("path", ["/", "/tasks?state=FAILED", "/autopsies/latest?type=a&verdict=b"])
+def test_own_paths(path: str) -> None:
+    assert own_path(path) == path
+
+
+@pytest.mark.parametrize(
+    "path", [None, "", "//evil", "/\\evil", "http://evil", "evil", "javascript:x", "/\n/x", "\t//x"]
+)
+def test_paths_of_others(path: str | None) -> None:
+    assert own_path(path) == "/"
+
+
+def test_what_only_this_host_can_reach() -> None:
+    near = ["127.0.0.1", "127.9.9.9", "localhost", "[::1]", "::1"]
+    far = ["0.0.0.0", "[::]", "10.0.0.1", "example.org", "", "localhost.evil", "::ffff:10.0.0.1"]
+    assert [is_loopback(host) for host in near] == [True] * len(near)
+    assert [is_loopback(host) for host in far] == [False] * len(far)
+
+
+def test_words_of_a_page() -> None:
+    now = datetime(2026, 5, 20, 10, 30, tzinfo=UTC)
+    assert str(wording.moment(now)) == (
+        '<time datetime="2026-05-20T10:30:00+00:00">2026-05-20 10:30:00.000Z</time>'
+    )
+    assert wording.line("a\nb\x1b\u202e") == "a b\\x1b\\x202e"
+    assert (wording.line(None), wording.line(0)) == ("–", "0")
+    assert wording.lines("x" * 20_001) == f"{'x' * 20_000}\n… 1 more"
+    assert wording.pretty('{"a":[1,"ü"]}') == '{\n  "a": [\n    1,\n    "ü"\n  ]\n}'
+    assert wording.pretty("{broken") == "{broken"
+    assert wording.short(f"task_{'0' * 24}8823134a") == "…8823134a"
+    assert [wording.percent(share) for share in (None, 0, 0.047, 0.5, 1)] == [
+        "–", "0%", "4.7%", "50%", "100%",
+    ]  # fmt: skip
+    assert wording.query([("type", "a b&c"), ("verdict", "")]) == "type=a%20b%26c"
+    assert (wording.meaning("raised"), wording.meaning("cancel_delivered")) == (
+        "The body raised, or its params did not fit it.", "",
+    )  # fmt: skip
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(one: str, other: str) -> float:
+    high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_ink_can_be_read_on_its_paper_in_both_themes() -> None:
+    light, dark = (
+        dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part))
+        for part in re.findall(r":root \{(.*?)\}", STYLE.read_text(), re.DOTALL)
+    )
+    pairs = [
+        (ink, paper) for ink in ("ink", "dim", "accent", "hot") for paper in ("paper", "panel")
+    ]
+    pairs += [("on-accent", "accent"), ("ink", "hot-panel"), ("ink", "good-panel")]
+    pairs += [("ink", "new-panel"), ("accent", "new-panel"), ("hot", "hot-panel")]
+    pairs += [("good", "good-panel"), ("new", "new-panel"), ("live", "live-panel")]
+    faint = {
+        (ink, paper): round(_contrast(theme[ink], theme[paper]), 2)
+        for theme in (light, dark)
+        for ink, paper in pairs
+        if _contrast(theme[ink], theme[paper]) < 4.5
+    }
+    assert faint == {}
+    # the edge of a field must be seen as well (WCAG 1.4.11)
+    assert all(_contrast(theme["field"], theme["paper"]) >= 3 for theme in (light, dark))

@@ -50,8 +50,18 @@ class Odd:
     counts=("rows", "never"),
     error_codes=(404, "E-1"),
     steps=("read", "write"),
-    calls=("payments",),
+    calls=("unused",),
     expected_duration=2,
+)
+def idle(ctx):
+    """Never runs."""
+
+
+@app.task(
+    counts=("rows", "never"),
+    error_codes=(404, "E-1"),
+    steps=("read", "write"),
+    calls=("payments",),
     max_retries=0,
 )
 def declared(ctx):
@@ -81,15 +91,15 @@ def hangs(ctx, then: str = "sleep"):
         time.sleep(600)
 
 
-@app.task(timeout=60, soft_timeout=1, max_retries=0)
-def soft(ctx):
-    with ctx.call("slow"):
+@app.task(timeout=60, max_retries=0)
+def waits(ctx, service: str):
+    with ctx.call(service):
         time.sleep(600)
 
 
 @app.task(timeout=60, max_retries=0)
-async def asoft(ctx):
-    with ctx.call("aslow"):
+async def awaits(ctx, service: str):
+    with ctx.call(service):
         await asyncio.sleep(600)
 
 
@@ -105,10 +115,10 @@ def killed(ctx, path: str):
 
 @app.task(max_retries=0)
 def million(ctx, number: int = 1_000_000):
-    began = time.perf_counter()
+    began = time.thread_time()
     for _ in range(number):
         ctx.count("loops")
-    return time.perf_counter() - began
+    return time.thread_time() - began
 
 
 @app.task(max_retries=0)
@@ -136,8 +146,23 @@ async def loops(ctx, number: int = 200):
 
 
 @app.task(max_retries=0)
-def hostile(ctx):
-    names = ["", "x" * 65, "a b", "ü", "a\nb", "a\ud800", "_x", None, 7, True, b"rows", [], Odd(), Evil("ok")]
+def hostile(ctx, fail: bool = False):
+    names = [
+        "",
+        "x" * 65,
+        "a b",
+        "ü",
+        "a\nb",
+        "a\ud800",
+        "_x",
+        None,
+        7,
+        True,
+        b"rows",
+        [],
+        Odd(),
+        Evil("ok"),
+    ]
     for name in names:
         ctx.count(name)
         ctx.error_code(name)
@@ -147,7 +172,14 @@ def hostile(ctx):
         ctx.count("n", n)
     ctx.count("n", True)
     ctx.count("n", 0)
+    if fail:
+        raise ValueError("so that its output is kept")
     return "unhurt"
+
+
+@app.task(max_retries=0)
+def hostile_failing(ctx):
+    return hostile(ctx, fail=True)
 
 
 @app.task(max_retries=0)
@@ -189,15 +221,34 @@ def forks(ctx):
     os.wait()
 
 
+def burn(cpu_s: float) -> None:
+    end = time.process_time() + cpu_s
+    while time.process_time() < end:
+        pass
+
+
 @app.task(max_retries=0)
-def burns(ctx, s: float = 0.3, child: bool = False, die: bool = False):
-    code = f"import time\nend = time.perf_counter() + {s}\nwhile time.perf_counter() < end: pass"
-    if child:
-        subprocess.run([sys.executable, "-c", code], check=True)
-    else:
-        exec(code)  # noqa: S102
-    if die:
-        os.kill(os.getpid(), signal.SIGKILL)
+def burns(ctx, cpu_s: float):
+    burn(cpu_s)
+
+
+@app.task(max_retries=0)
+def burns_in_child(ctx, cpu_s: float):
+    code = f"import time\nwhile time.process_time() < {cpu_s}: pass"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@app.task(max_retries=0, max_crashes=1)
+def burns_to_death(ctx, cpu_s: float):
+    sys.setswitchinterval(600)  # no other thread of the worker ever runs
+    burn(cpu_s)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(max_retries=0)
+def spins(ctx):
+    while True:
+        ctx.check()
 
 
 @app.task(max_retries=0)
@@ -208,8 +259,7 @@ def writes(ctx, path: str, size: int = 2**20):
         os.fsync(file.fileno())
 
 
-@app.task(max_retries=0)
-def talks(ctx, size: int = 100_000, s: float = 0.0):
+def talk(size: int) -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         line = socket.create_connection(server.getsockname())
         other, _ = server.accept()
@@ -217,8 +267,21 @@ def talks(ctx, size: int = 100_000, s: float = 0.0):
     left = size
     while left:
         left -= len(other.recv(2**16))
-    time.sleep(max(s, 0.02))  # kept open, for the look at the end
-    talks.kept = line, other  # type: ignore[attr-defined]
+    return line, other
+
+
+@app.task(max_retries=0)
+def talks(ctx, size: int):
+    talks.kept = talk(size)  # type: ignore[attr-defined]
+    time.sleep(0.02)  # long enough for a look at the end
+
+
+@app.task(max_retries=0)
+def talks_and_closes(ctx, size: int, s: float):
+    line, other = talk(size)
+    time.sleep(s)
+    line.close()
+    other.close()
 
 
 @app.task(max_retries=0)

@@ -64,6 +64,7 @@ class Staffing:
         floor.learn(event.generation, event.types)
         floor.options = {info.name: TaskOptions(**info.options) for info in event.types}  # type: ignore[arg-type]
         floor.metrics.allow("type", floor.types)
+        floor.know_queues(one.queue or DEFAULT_QUEUE for one in floor.options.values())
         self.show_limits()
         for info in event.types:
             floor.metrics.account.declare(info.name, info.words)

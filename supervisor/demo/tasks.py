@@ -28,26 +28,34 @@ sleep = SystemClock().sleep
 # --- tasks that behave ---------------------------------------------------------------------------
 
 
-@app.task
+@app.task(counts=("mails",))
 def send_mail(ctx: TaskContext, to: str) -> dict[str, Any]:
     """Be done at once."""
+    ctx.count("mails")
     ctx.log.info("mail to %s is on its way", to)
     return {"sent_to": to}
 
 
-@app.task
+@app.task(counts=("rows",), steps=("parse", "write"), expected_duration=3)
 def import_rows(ctx: TaskContext, rows: int) -> dict[str, Any]:
     """Work through a list, reporting progress at each step."""
     for _ in ctx.track(range(rows)):
-        sleep(0.02)
+        with ctx.step("parse"):
+            sleep(0.005)
+        with ctx.step("write"):
+            sleep(0.015)
+        ctx.count("rows")
     return {"rows": rows}
 
 
-@app.task(max_retries=3)
+@app.task(max_retries=3, error_codes=(503,), calls=("rates-api",))
 def flaky_api(ctx: TaskContext, url: str) -> dict[str, Any]:
     """Fail the first time, as a service that is just being restarted would."""
-    if ctx.attempt == 1:
-        raise ConnectionError(f"{url} answered 503")
+    with ctx.call("rates-api"):
+        sleep(0.05)
+        if ctx.attempt == 1:
+            ctx.error_code(503)
+            raise ConnectionError(f"{url} answered 503")
     return {"status": 200, "attempt": ctx.attempt}
 
 
@@ -121,13 +129,13 @@ def count_forever(ctx: TaskContext) -> None:  # noqa: ARG001 - every body has it
             continue
 
 
-@app.task(timeout=6.0, progress_timeout=2.0, max_retries=0, interrupt=False)
+@app.task(timeout=6.0, progress_timeout=2.0, max_retries=0, interrupt=False, calls=("ledger",))
 def ask_ledger(ctx: TaskContext, rows: int) -> int:
     """Read from a server that accepts the connection and then says nothing."""
     ctx.progress(0, rows)
     with socket.create_server(("127.0.0.1", 0)) as server:
         ctx.log.info("asking %s:%d", *server.getsockname())
-        with socket.create_connection(server.getsockname()) as line:
+        with ctx.call("ledger"), socket.create_connection(server.getsockname()) as line:
             ctx.progress(1, rows)
             return len(line.recv(4096))
 

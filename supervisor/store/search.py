@@ -139,35 +139,49 @@ def find_ends(connection: sa.Connection, end: str, limit: int) -> list[str]:
 
 def find_autopsies(connection: sa.Connection, wanted: AutopsyFilter) -> AutopsyPage:
     """Return one page of bundles, newest first; tests a bounded number of them."""
+    column = autopsies.c
+    tests = [] if not wanted.type else [tasks.c.type == wanted.type]
+    tests += [] if not wanted.verdict else [column.verdict == wanted.verdict]
     limit = max(1, min(wanted.limit, PAGE_MAX))
-    tested = WINDOW if wanted.type or wanted.verdict else limit + 1
-    window = _autopsy_window(connection, wanted.before_id, tested)
-    # Not an index of tasks but the window's own rows lead to their tasks: they are few.
-    its_type = sa.func.coalesce(tasks.c.type, "")
-    tests = [] if not wanted.type else [its_type == wanted.type]
-    tests += [] if not wanted.verdict else [window.c.verdict == wanted.verdict]
+    order = (column.created_at.desc(), column.autopsy_id.desc())
+    newest = _before(connection, wanted.before_id)
+    end = connection.execute(
+        sa.select(column.created_at, column.autopsy_id)
+        .where(*newest)
+        .order_by(*order)
+        .limit(1)
+        .offset(WINDOW - 1)
+    ).first()
     query = (
-        sa.select(window, tasks.c.type)
-        .select_from(window.outerjoin(tasks, tasks.c.task_id == window.c.task_id))
-        .where(*tests)
-        .order_by(window.c.created_at.desc(), window.c.autopsy_id.desc())
+        sa.select(autopsies, tasks.c.type)
+        .select_from(autopsies.outerjoin(tasks, tasks.c.task_id == column.task_id))
+        .where(*newest, *([] if end is None else [column.created_at >= end.created_at]), *tests)
+        .order_by(*order)
         .limit(limit + 1)
     )
-    found = [
-        (AutopsyRecord(**{name: row[name] for name in autopsies.c.keys()}), row["type"])  # noqa: SIM118
-        for row in connection.execute(query).mappings()
-    ]
-    next_id = found[limit - 1][0].autopsy_id if len(found) > limit else None
-    return AutopsyPage(tuple(found[:limit]), next_id)
+    found = [_with_type(row) for row in connection.execute(query)]
+    if len(found) > limit:
+        return AutopsyPage(tuple(found[:limit]), found[limit - 1][0].autopsy_id)
+    return AutopsyPage(tuple(found), None if end is None else end.autopsy_id)
 
 
-def _autopsy_window(connection: sa.Connection, before_id: str | None, size: int) -> sa.Subquery:
+def _with_type(row: Any) -> tuple[AutopsyRecord, str | None]:
+    fields = dict(row._mapping)
+    kind = fields.pop("type")
+    return AutopsyRecord(**fields), kind
+
+
+def _before(connection: sa.Connection, autopsy_id: str | None) -> list[Any]:
+    """Return the conditions of what was taken before this one; nothing was before one unknown."""
+    if autopsy_id is None:
+        return []
     column = autopsies.c
-    newest = sa.select(autopsies)
-    if before_id is not None:
-        last = sa.select(column.created_at).where(column.autopsy_id == before_id)
-        before = connection.execute(last).scalar()
-        older = sa.or_(column.created_at < before, column.autopsy_id < before_id)
-        newest = newest.where(column.created_at <= before, older)
-    newest = newest.order_by(column.created_at.desc(), column.autopsy_id.desc())
-    return newest.limit(size).subquery()
+    at = connection.execute(
+        sa.select(column.created_at).where(column.autopsy_id == autopsy_id)
+    ).scalar()
+    if at is None:
+        return [sa.false()]
+    return [
+        column.created_at <= at,
+        sa.or_(column.created_at < at, column.autopsy_id < autopsy_id),
+    ]

@@ -13,13 +13,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from ledger_scene import START, Scene
+from test_access import ANNA, CI, record
 
 from supervisor.model.outcome import raised, returned
 from supervisor.model.record import Started
 from supervisor.model.spec import TaskSpec
 from supervisor.model.states import State
 from supervisor.store import Store, TaskFilter, migrations
+from supervisor.store.access import AccessBook
 from supervisor.store.schema import SCHEMA_VERSION, metadata
+from supervisor.store.view import AutopsyFilter
 
 #: Small by nature: a row for each queue, and the types, and the nodes and workers of a few days.
 SCANNED_BY_INTENT = {"queues", "nodes", "workers", "task_types", "node_types"}
@@ -123,6 +126,21 @@ def _everything(scene: Scene) -> None:
     reader.autopsies()
     reader.autopsies(first.task_id)
     reader.autopsy("autopsy_1")
+    reader.find_autopsies(AutopsyFilter(type="greet", verdict="timeout"))
+    book = AccessBook(scene.store)
+    book.has_users()
+    book.of_session("k", START)
+    book.of_token("t", START)
+    with scene.ledger.transaction() as tx:
+        tx.record_autopsy(record("a1", first.task_id, "timeout", 0))
+        tx.access.add_user(ANNA)
+        tx.access.begin_session(ANNA, "k", "", START, START)
+        tx.access.end_session("k", "anna", START)
+        tx.access.change_password("anna", "x", "root", START)
+        tx.access.add_token(CI)
+        tx.access.revoke_token("ci", "root", START)
+        tx.access.web_key("k")
+    reader.find_autopsies(AutopsyFilter(before_id="a1"))
 
 
 def test_no_verb_and_no_page_scans_a_table_that_grows(scene: Scene) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.call import Call, command, fields_of
+from supervisor.cli.five import Counted, Five, five_numbers
 from supervisor.cli.living import Progress, live_progress
 from supervisor.cli.text import cell, columns, state_text
 from supervisor.clock import SystemClock
@@ -46,6 +47,7 @@ class Shot:
     pauses: list[PauseView]
     progress: dict[str, Progress]
     roll: Roll
+    five: Five
 
     def document(self) -> dict[str, object]:
         """Return it for programs."""
@@ -53,6 +55,7 @@ class Shot:
             "at": self.at,
             "in_queue": self.in_queue,
             "by_state": self.by_state,
+            "numbers": self.five.document(),
             "nodes": [{**fields_of(n), "gone": n.node_id in self.roll.gone} for n in self.nodes],
             "workers": self.workers,
             "pauses": self.pauses,
@@ -90,7 +93,7 @@ def top(call: Call, every: float) -> None:
             _watch(reader, every)
 
 
-def _take(reader: Reader) -> Shot:
+def _take(reader: Reader, counted: Counted | None = None) -> Shot:
     from supervisor.store import TaskFilter
 
     now = reader.store.clock.now()
@@ -122,6 +125,7 @@ def _take(reader: Reader) -> Shot:
         pauses=reader.every_pause(),
         progress={task_id: one for task_id, one in seen.items() if one is not None},
         roll=roll,
+        five=five_numbers(reader.store, now, counts.in_queue, roll, counted),
     )
 
 
@@ -129,6 +133,7 @@ def _lines(shot: Shot, room: int, width: int = WHOLE_IDS_WIDTH) -> Iterator[str]
     counts = "  ".join(f"{state_text(state)} {n}" for state, n in shot.by_state.items())
     yield f"in queue {shot.in_queue}  {counts}"
     yield from (cell(paused(pause), 200) for pause in shot.pauses)
+    yield shot.five.line()
     yield ""
     rows = [
         (
@@ -190,12 +195,12 @@ def _watch(reader: Reader, every: float) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    clock = SystemClock()
+    clock, counted = SystemClock(), Counted()
     console = Console()  # knows NO_COLOR by itself
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             room = max(3, console.height - 12)
-            text = "\n".join(_lines(_take(reader), room, console.width))
+            text = "\n".join(_lines(_take(reader, counted), room, console.width))
             shown = Text.from_ansi(text, no_wrap=True, overflow="ellipsis")
             live.update(shown, refresh=True)
             clock.sleep(every)

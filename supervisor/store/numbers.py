@@ -8,7 +8,7 @@ finds. Read-only; metrics, pages and command line ask here, so that they say the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -95,19 +95,22 @@ class Numbers:
             waiting = connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
             return Live(levels=levels, paused=frozenset(paused), outbox=waiting)
 
-    def lost(self, now: datetime, node_id: str | None = None) -> int:
+    def lost(self, now: datetime, node_id: str | None = None, dead: Collection[str] = ()) -> int:
         """Count the RUNNING attempts whose node has ended, is unknown, or has no lease any more.
 
-        Of a file also those of any node but `node_id`, which holds its lock.
+        So are those of `dead` nodes; of a file also those of any but `node_id`, which holds its
+        lock.
         """
         gone = "n.node_id IS NULL OR n.ended_at IS NOT NULL OR n.lease_until < :now"
+        gone += " OR n.node_id IN :dead"
+        more: dict[str, Any] = {"dead": list(dead)}
         if node_id is not None and not self._store.is_shared:
             gone += " OR n.node_id <> :own"
+            more["own"] = node_id
         with self._store.reading() as connection:
             query = _query(_LOST.replace("GONE", gone), connection, now=now)
-            if ":own" in gone:
-                query = query.bindparams(own=node_id)
-            return int(connection.execute(query).scalar_one())
+            query = query.bindparams(sa.bindparam("dead", expanding=True))
+            return int(connection.execute(query, more).scalar_one())
 
     def types(self) -> frozenset[str]:
         """Return the types that nodes have announced, the first ones by name if they are many."""

@@ -564,6 +564,23 @@ class TestLooking:
         assert second.startswith("queue q, priority 3 is paused by bob since ")
         assert second.endswith(": the bank is down")
 
+    def test_top_tells_the_five_numbers(self, desk: Desk) -> None:
+        desk.submit("export")
+        line = desk.run("top").stdout.splitlines()[1]
+        assert line == "last 10 m: p99 -  failed -  canceled -  lost now 0"
+        assert desk.ok("top")["numbers"] == {
+            "window_s": 600,
+            "in_queue": 1,
+            "zombies_lost": 0,
+            "running_duration_p99_seconds": None,
+            "failed_rate": None,
+            "canceled_rate": None,
+            **dict.fromkeys(("success", "failed", "timeout", "canceled", "requeued"), 0),
+            "types": [],
+        }
+        desk.claim("export", Owner("w7", 4, 4))  # of a node that nobody has ever heard of
+        assert desk.ok("top")["numbers"]["zombies_lost"] == 1
+
 
 class TestActs:
     def test_each_id_is_answered_on_its_own(self, desk: Desk) -> None:

@@ -24,6 +24,8 @@ from typing import Any
 from servers import Server, ServerMissing, as_user, free_port
 
 Labels = dict[str, str]
+#: Often enough for what a test sets itself; a node on a busy host may need more time.
+EVERY = "250ms"
 
 
 class WebServer(Server):
@@ -235,14 +237,19 @@ class Monitoring:
     webhook: Webhook
     listen: str
 
-    def use(self, rules: Sequence[Path], alertmanager: str | None = None) -> None:
-        """Evaluate these rule files from now on, and route by this configuration (its text)."""
-        config = _pair(self.listen, self.alertmanager.port, rules)
+    def use(
+        self, rules: Sequence[Path] = (), routes: str | None = None, every: str = EVERY
+    ) -> None:
+        """Evaluate these rule files from now on, and route by this configuration (its text).
+
+        Without a text everything is told at once to the receiver, at the path /all. `every` is
+        the interval of scrapes, which is also how long one may take, and of evaluations.
+        """
+        config = _pair(self.listen, self.alertmanager.port, rules, every)
         self.prometheus.file.write_text(config)
         self.prometheus.reload()
-        if alertmanager is not None:
-            self.alertmanager.file.write_text(alertmanager)
-            self.alertmanager.reload()
+        self.alertmanager.file.write_text(routes or _to_one(self.webhook.url))
+        self.alertmanager.reload()
 
 
 @contextmanager
@@ -252,7 +259,7 @@ def monitoring() -> Iterator[Monitoring]:
     with webhook() as receiver:
         alertmanager = start_alertmanager(_to_one(receiver.url))
         try:
-            prometheus = start_prometheus(_pair(listen, alertmanager.port, ()))
+            prometheus = start_prometheus(_pair(listen, alertmanager.port))
             try:
                 yield Monitoring(prometheus, alertmanager, receiver, listen)
             finally:
@@ -271,14 +278,14 @@ def fetch(url: str, body: bytes | None = None) -> tuple[int, str]:
             return exc.code, exc.read().decode()
 
 
-def _pair(listen: str, alertmanager: int, rules: Sequence[Path]) -> str:
+def _pair(listen: str, alertmanager: int, rules: Sequence[Path] = (), every: str = EVERY) -> str:
     """Return the configuration of the Prometheus of a pair (JSON is YAML)."""
     return json.dumps(
         {
             "global": {
-                "scrape_interval": "250ms",
-                "scrape_timeout": "250ms",
-                "evaluation_interval": "250ms",
+                "scrape_interval": every,
+                "scrape_timeout": every,
+                "evaluation_interval": every,
             },
             "rule_files": [str(path) for path in rules],
             "alerting": {

@@ -75,4 +75,4 @@ def test_an_alert_reaches_the_receiver_and_ends_there(
         assert prometheus.unhealthy_rules() == {}
         assert prometheus.firing() == []
     finally:
-        monitoring.use([])
+        monitoring.use()

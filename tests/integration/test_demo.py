@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
@@ -75,6 +77,24 @@ def test_a_demo_cut_short_leaves_nothing(scratch: Path) -> None:
     assert (done.returncode, summary["leftover_processes"]) == (0, 0)
     assert summary["states"]["RUNNING"] == 0
     assert summary["as_designed"] is False
+
+
+@pytest.mark.timeout(60)
+def test_people_get_a_link_to_the_pages(scratch: Path) -> None:
+    demo = subprocess.Popen(
+        DEMO,
+        env={"PATH": "/usr/bin:/bin", "TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert demo.stdout is not None
+    with demo.stdout as out:
+        link = next(word for line in out for word in line.split() if "token=" in word)
+        with build_opener(HTTPCookieProcessor()).open(link, timeout=10) as page:
+            assert "<h1>Overview</h1>" in page.read().decode()
+        demo.send_signal(signal.SIGINT)
+        assert "left no process behind" in out.read()
+    assert demo.wait(30) == 0
 
 
 def test_a_wrong_setting_is_refused_before_anything_is_made(scratch: Path) -> None:

@@ -109,7 +109,7 @@ class Numbers:
             more["own"] = node_id
         with self._store.reading() as connection:
             query = _query(_LOST.replace("GONE", gone), connection, now=now)
-            query = query.bindparams(sa.bindparam("dead", expanding=True))
+            query = query.bindparams(sa.bindparam("dead", type_=sa.String(), expanding=True))
             return int(connection.execute(query, more).scalar_one())
 
     def types(self) -> frozenset[str]:

@@ -77,7 +77,9 @@ def latest(visit: Visit) -> Answer:
             ),
         )
     )
-    return missing(visit, f"{what} yet", _WHEN)
+    runs = wording.query([("state", "RUNNING"), ("type", wanted.type)])
+    alike = {"autopsies": wording.query([("type", wanted.type)])} if wanted.type else {}
+    return missing(visit, f"{what} yet", _WHEN, tasks=runs, **alike)
 
 
 def page(visit: Visit, autopsy_id: str) -> Answer:

@@ -62,9 +62,12 @@ def show(template: str, visit: Visit, **values: Any) -> str:
     return render_template(template, visit=visit, **values)
 
 
-def missing(visit: Visit, what: str, why: str) -> Answer:
-    """Return the page that says what is not there, and why not."""
-    return show("missing.html", visit, what=what, why=why), 404
+def missing(visit: Visit, what: str, why: str, **instead: str) -> Answer:
+    """Return the page that says what is not there, why not, and which pages may help instead.
+
+    `instead` maps their names to queries.
+    """
+    return show("missing.html", visit, what=what, why=why, instead=instead), 404
 
 
 def go(path: str) -> Answer:

@@ -24,14 +24,18 @@ def site(tmp_path: Path) -> Iterator[PagesUnderTest]:
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
+def page(tmp_path: Path) -> Iterator[Page]:
     """A page of a browser that fails the test when anything is wrong with one of ours."""
     if not CHROMIUM.exists():
         pytest.skip(f"{CHROMIUM} is not there")
     with sync_playwright() as playwright:
         # As root, as in a container, it has no sandbox of its own.
         args = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM,
+            args=args,
+            env={**os.environ, "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
+        )
         made = browser.new_page(viewport=DESK)
         wrong: list[str] = []
         made.on("console", lambda message: wrong.append(f"{made.url}: {message.text}"))

@@ -120,6 +120,7 @@ def test_the_newest_autopsy_of_an_alert_is_found_read_and_downloaded(
         assert browser.get(f"/autopsies/latest?{query}").path == f"autopsies/{autopsy_id}"
     none = browser.get("/autopsies/latest?type=slow&verdict=memory")
     assert (none.code, none.heading) == (404, "No autopsy of type slow with the verdict memory yet")
+    assert '<a href="/tasks?state=RUNNING&amp;type=slow">What runs now</a>' in none.text
     page = browser.get("/autopsies/a2")
     assert page.heading == "deadlock.in_process"
     for part in ("95% sure", "Account._lock", "/autopsies/a2/bundle", f"/tasks/{slow}"):

@@ -21,7 +21,7 @@ from supervisor.words.text import span
 
 if TYPE_CHECKING:
     from supervisor.store import Reader, Store, TaskLine, TaskView, WorkerRecord
-    from supervisor.worker.vitals import Reading, Vitals
+    from supervisor.worker.vitals import Calling, Reading, Vitals
 
 CHUNK_BYTES = 64 * 1024
 # The row's start is the worker's own, put on the wall clock by the node: microseconds apart.
@@ -79,28 +79,38 @@ def _no_process(task: TaskView, roll: Roll, command: str) -> Refused:
 class Progress:
     """How far a running attempt says it is; None for what it did not say.
 
-    `still_s` is how long ago that changed, or, when it never said anything, its start.
+    `still_s` is how long ago that changed, or, when it never said anything, its start; `waits`
+    says which service it has called that has not answered.
     """
 
     done: float | None
     total: float | None
     still_s: float
+    waits: str = ""
 
     def __str__(self) -> str:
+        waits = f"; {self.waits}" if self.waits else ""
         if self.done is None:
-            return "none reported"
+            return f"none reported{waits}"
         share = f"{self.done:g}" if self.total is None else f"{self.done:g} of {self.total:g}"
-        return f"{share}, {span(self.still_s)} ago"
+        return f"{share}, {span(self.still_s)} ago{waits}"
 
 
 def live_progress(store: Store, worker: WorkerRecord, task: TaskLine) -> Progress | None:
     """Return what an attempt of a node on this host reports now; None when it cannot be seen."""
-    seen = live_signs(store, worker, task)
-    return None if seen is None else _progress(seen)
+    seen = _look(store, worker, task)
+    return None if seen is None else _progress(*seen)
 
 
 def live_signs(store: Store, worker: WorkerRecord, task: TaskLine) -> Reading | None:
     """Return the signs of an attempt of a node on this host; None when they cannot be seen."""
+    seen = _look(store, worker, task)
+    return None if seen is None else seen[0]
+
+
+def _look(
+    store: Store, worker: WorkerRecord, task: TaskLine
+) -> tuple[Reading, Calling | None] | None:
     from supervisor.worker import vitals
     from supervisor.worker.presence import lives
 
@@ -114,18 +124,24 @@ def live_signs(store: Store, worker: WorkerRecord, task: TaskLine) -> Reading | 
     finally:
         os.close(fd)
     try:
+        calls = signs.read_calling()
         seen = signs.read()
     finally:
         signs.close()
-    return seen if seen.seq and _is_start_of(store, task, seen) else None
+    return (seen, calls) if seen.seq and _is_start_of(store, task, seen) else None
 
 
-def _progress(seen: Reading) -> Progress:
-    still_s = round(max(0.0, SystemClock().mono() - seen.progress_changed_ns / 1e9), 3)
+def _progress(seen: Reading, calls: Calling | None) -> Progress:
+    now = SystemClock().mono()
+    still_s = round(max(0.0, now - seen.progress_changed_ns / 1e9), 3)
+    waits = ""
+    if calls is not None:
+        others = f" (and {calls.number - 1} more)" if calls.number > 1 else ""
+        waits = f"in ctx.call({calls.service!r}) for {span(now - calls.since_ns / 1e9)}{others}"
     if not seen.progress_changes or not math.isfinite(seen.progress_done):
-        return Progress(None, None, still_s)
-    total = seen.progress_total
-    return Progress(seen.progress_done, total if math.isfinite(total) and total else None, still_s)
+        return Progress(None, None, still_s, waits)
+    total = seen.progress_total if math.isfinite(seen.progress_total) else None
+    return Progress(seen.progress_done, total or None, still_s, waits)
 
 
 @dataclass(slots=True)

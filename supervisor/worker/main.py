@@ -118,7 +118,7 @@ class Worker:
         self._answers: dict[int, wire.ChildSubmitted] = {}
         self._answered = threading.Condition()
         self._on_success: list[str] = []
-        self._telling = Telling(self._control, self._say_lock)
+        self._telling = Telling(self._control, self._say_lock, self.vitals)
         self._requests = self._finished = 0
         self._flusher = Flusher()
         self._output_fd = plumbing.output

@@ -18,6 +18,9 @@ NAME = "supervisor-vitals"
 
 _BEATS, _TICKS, _SEQ, _STARTED, _CHANGES, _DONE, _TOTAL, _ACK, _FINISHED, _OUTPUT = range(10)
 _ACK_KIND, _CHANGED, _LAST = 10, 11, 12
+_CALLS, _CALL_SEQ, _CALL_SINCE = 13, 14, 15
+#: Where the name of a service lies, in bytes; it is cut to its room.
+_SERVICE = slice(128, 192)
 
 #: Glances at a worker that changes its attempt during each of them.
 READ_TRIES = 3
@@ -42,6 +45,15 @@ class Reading:
     acknowledged_kind: str
     finished: int
     output_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """Calls of other services that have not come back: how many, and the oldest."""
+
+    number: int
+    service: str
+    since_ns: int
 
 
 def create() -> int:
@@ -103,6 +115,26 @@ class Vitals:
         """The interruption of this kind has reached the body of attempt `seq`."""
         self._words[_ACK_KIND] = KINDS.index(kind)
         self._words[_ACK] = seq
+
+    def calling(self, seq: int, calls: Calling | None) -> None:
+        """The helper thread notes what attempt `seq` waits for; None: for nobody."""
+        words = self._words
+        words[_CALL_SEQ] = 0  # nothing to read until all is written
+        if calls is not None:
+            room = _SERVICE.stop - _SERVICE.start
+            self._view[_SERVICE] = calls.service.encode()[:room].ljust(room, b"\0")
+            words[_CALLS], words[_CALL_SINCE] = calls.number, calls.since_ns
+            words[_CALL_SEQ] = seq
+
+    def read_calling(self) -> Calling | None:
+        """Return what the present attempt waits for, as of a second ago; None if nobody."""
+        words = self._words
+        seq = words[_CALL_SEQ]
+        if not seq or seq != words[_SEQ]:
+            return None
+        name = bytes(self._view[_SERVICE]).rstrip(b"\0").decode("ascii", "replace")
+        found = Calling(words[_CALLS], name, words[_CALL_SINCE])
+        return found if words[_CALL_SEQ] == seq else None
 
     def current(self) -> int:
         """Return the number of the attempt the main thread is in, 0 between attempts."""

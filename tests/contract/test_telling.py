@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import threading
@@ -15,6 +16,7 @@ from supervisor.model.label import NO_WORDS
 from supervisor.worker import telling, wire
 from supervisor.worker.tally import Tally
 from supervisor.worker.telling import Telling
+from supervisor.worker.vitals import Calling, Vitals, create
 
 
 class Line:
@@ -23,7 +25,10 @@ class Line:
     def __init__(self) -> None:
         self.ours, self.theirs = socket.socketpair()
         self.lock = threading.Lock()
-        self.telling = Telling(self.theirs, self.lock)
+        fd = create()
+        self.vitals = Vitals(fd)
+        os.close(fd)
+        self.telling = Telling(self.theirs, self.lock, self.vitals)
         self._stream: wire.Stream[Any] = wire.Stream(wire.FromWorker)
 
     def heard(self) -> list[Any]:
@@ -40,6 +45,7 @@ def line() -> Iterator[Line]:
     yield made
     made.ours.close()
     made.theirs.close()
+    made.vitals.close()
 
 
 def tally() -> Tally:
@@ -115,3 +121,30 @@ def test_it_does_not_wait_for_whoever_is_talking(line: Line) -> None:
         assert line.heard() == []
     line.telling.tell(7)
     assert len(line.heard()) == 1
+
+
+def test_people_of_this_host_see_the_oldest_call(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "TELL_EVERY_NS", 0)
+    line.vitals.begin(7, mono_ns(), 0)
+    line.telling.begin(mono_ns())
+    said = line.telling.gather(7, tally())
+    before = mono_ns()
+    with said.call("payments"):
+        between = mono_ns()
+        with said.call("x" * 64):
+            line.telling.tell(7)
+            seen = line.vitals.read_calling()
+    assert seen is not None
+    assert seen == Calling(2, "payments", seen.since_ns)
+    assert before <= seen.since_ns <= between
+    line.telling.tell(7)
+    assert line.vitals.read_calling() is None
+    with said.call("x" * 64):
+        line.telling.tell(7)
+        assert line.vitals.read_calling() == Calling(
+            1, "x" * 64, line.heard()[-1].tally.in_flight["x" * 64].since_ns
+        )
+        line.vitals.begin(8, mono_ns(), 0)  # it is not the next attempt that waits
+        assert line.vitals.read_calling() is None

@@ -32,8 +32,9 @@ $(READY): pyproject.toml $(VENV)/.locked
 demo: $(READY)  ## Show it at work on a throw-away store; ARGS are those of `supervisor demo`.
 	@$(BIN)/supervisor demo $(ARGS)
 
+# Two passes: most side by side (TEST_PROCESSES=3), then one by one what is marked `alone`.
 test: $(READY) system-packages  ## Run the tests; ARGS are those of pytest. With CI=true a skip is a failure.
-	@$(BIN)/python -m pytest -q --timeout=$(TEST_TIMEOUT) $(if $(filter true,$(CI)),-p tools.pytest_no_skip) $(ARGS)
+	@$(BIN)/python -m tools.run_tests -q --timeout=$(TEST_TIMEOUT) $(if $(filter true,$(CI)),-p tools.pytest_no_skip) $(ARGS)
 
 # What the tests need beside Python; done in no time when all of it is there.
 system-packages:

@@ -22,6 +22,8 @@ from harness import NodeUnderTest, Start, eventually
 from supervisor.worker import tree
 
 GUARDED = {"integration", "chaos"}
+#: Takes longest of all.
+FIRST = "test_failpoints.py"
 
 S = TypeVar("S", bound=servers.Server)
 
@@ -71,6 +73,23 @@ class Nursery:
             node.place.remove()
         node.forget_files()
         return left
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Side by side, what takes long begins first, and what fills the machine beside what waits.
+
+    Each process orders the same tests the same way; the tests of a file stay together.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    files: dict[str, list[Path]] = {}
+    for path in dict.fromkeys(item.path for item in items):
+        files.setdefault(path.parent.name, []).append(path)
+    places: dict[Path, float] = {}
+    for folder, paths in files.items():
+        late = 0 if folder in GUARDED else 1  # short ones fill up the end
+        places |= {path: late + number / len(paths) for number, path in enumerate(paths)}
+    items.sort(key=lambda item: (item.path.name != FIRST, places[item.path], str(item.path)))
 
 
 @pytest.fixture(scope="session")

@@ -220,7 +220,7 @@ class NodeUnderTest:
             self.wait_ready()
         return self
 
-    def wait_ready(self, timeout: float = 20.0) -> None:
+    def wait_ready(self, timeout: float = 60.0) -> None:
         def ready() -> bool:
             if self.process is None or self.process.poll() is not None:
                 raise AssertionError(f"the node ended early:\n{self.log_text()}")
@@ -442,7 +442,7 @@ class NodeUnderTest:
         own = {node.node_id for node in self.reader.nodes()}
         return "node" if operator in own | {"supervisor"} else operator
 
-    def started(self, handle: Handle, timeout: float = 10.0) -> TaskView:
+    def started(self, handle: Handle, timeout: float = 30.0) -> TaskView:
         """Wait until the task's first line has run."""
 
         def begun() -> TaskView | None:

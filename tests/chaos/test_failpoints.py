@@ -40,7 +40,7 @@ from tests.programs.failpoints import FIRED, POINTS, Moment, Victim, armed
 
 AT_ONCE = 3
 #: Three scenes at once, each with a node or two, on a machine that may do other things as well.
-PATIENCE_S = 40.0
+PATIENCE_S = 80.0
 KINDS = ("ok", "flaky", "crash", "waits", "resumes", "begets", "asks")
 #: Only where they matter: evidence is dear.
 FORCED = ("hangs", "stubborn", "overrun", "fail", "aok")

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from harness import Start, on_servers
 from storm import FLEET, FLEET_SETTINGS, Storm, chosen_seed, settle, start_fleet
+
+#: It needs all of the machine.
+pytestmark = pytest.mark.alone
 
 TASKS, NODES, NODE_KILLS, LEAST_KILLS = 2000, 3, 8, 20
 

@@ -161,6 +161,7 @@ def died_and_followed_s(node: NodeUnderTest, *, by_limit: bool) -> float:
     return (started_at - reaped_at(node, pid)).total_seconds()
 
 
+@pytest.mark.alone
 def test_next_task_starts_soon_after_a_death(
     start_node: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from harness import Start
 from storm import APP, SETTINGS, Storm, chosen_seed, settle
+
+#: It needs all of the machine.
+pytestmark = pytest.mark.alone
 
 TASKS, NODE_KILLS, LEAST_KILLS = 500, 3, 25
 

@@ -400,6 +400,7 @@ def test_a_collector_that_hangs_does_not_outlast_the_budget(tmp_path: Path) -> N
     assert entries["stacks"].status == "ok"
 
 
+@pytest.mark.alone
 def test_a_short_budget_is_kept_and_nothing_is_left_running(tmp_path: Path) -> None:
     marker = tmp_path / "pid"
     script = fake_py_spy(tmp_path, f"echo $$ > {marker}; exec sleep 100")
@@ -413,6 +414,7 @@ def test_a_short_budget_is_kept_and_nothing_is_left_running(tmp_path: Path) -> N
         os.kill(int(marker.read_text()), 0)
 
 
+@pytest.mark.alone
 def test_facts_are_stored_redacted_and_alone_they_are_fast(tmp_path: Path) -> None:
     facts = {"task": "t1", "attempt": 2, "why": "timeout", "args": {"password": "hunter2"}}
     with started("stuck_sleep.py") as process:

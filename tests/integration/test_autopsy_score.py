@@ -23,7 +23,7 @@ BUDGET_MS = 10_000
 #: Of a quiet machine it is 2 s; here other things run beside it.
 P95_MS = 4_000
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")

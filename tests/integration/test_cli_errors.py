@@ -191,6 +191,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (141, '{"tasks":', "")
 
 
+@pytest.mark.alone
 def test_help_is_there_before_one_looks_away() -> None:
     took = []
     for _ in range(5):

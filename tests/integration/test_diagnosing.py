@@ -10,11 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
+import pytest
 from harness import NodeUnderTest, Start, eventually
 
 from autopsy.collect import procfs
 from supervisor.client import Handle
 from supervisor.model.states import State
+
+#: A verdict is held while the machine is busy with other things.
+pytestmark = pytest.mark.alone
 
 APP = "tests.programs.tasks_judged:app"
 HOLDER = """

@@ -30,6 +30,9 @@ from supervisor.model.states import State
 from supervisor.store import TaskView
 from tests.programs.tasks_hanging import FAMILY_SIZE, HANGS
 
+#: How long nodes take to get over it is measured.
+pytestmark = pytest.mark.alone
+
 GRACE_S, CAPTURE_S, LIMIT_S = 1.0, 8.0, 2.0
 NODE_APP = "tests.programs.tasks_hanging:app"
 NODE_SETTINGS = {"workers": 8, "cancel_grace": GRACE_S, "autopsy_budget": CAPTURE_S}

@@ -7,10 +7,14 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 from harness import RUNNING, SUCCESS, TIMEOUT, NodeUnderTest, Start, begun, eventually, ran_s
 
 from supervisor.client import Handle
 from supervisor.model.states import State
+
+#: A verdict is held while the machine is busy with other things.
+pytestmark = pytest.mark.alone
 
 APP = "tests.programs.tasks_judged:app"
 

@@ -16,6 +16,9 @@ from autopsy.capture import Captured, Order, capture
 from autopsy.case import Case, Thread
 from autopsy.collect import process
 
+#: It takes a CPU away from everybody.
+pytestmark = pytest.mark.alone
+
 RIVALS = 5
 SETTLING_NS = 30_000_000
 

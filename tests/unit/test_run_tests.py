@@ -1,0 +1,50 @@
+"""How `make test` divides what it is asked to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.run_tests import outcome, passes
+
+ORDER = ("--dist=loadfile", "--no-loadscope-reorder")
+
+#: arguments → processes
+SPREAD = {
+    "everything": ((), 3),
+    "a directory": (("tests/unit", "-k", "settings"), 3),
+    "by name": (("-q", "-p", "tools.pytest_no_skip", "-k", "settings"), 3),
+    "one file": (("tests/unit/test_layers.py", "-x"), 0),
+    "one test": (("tests/unit/test_layers.py::test_a[b]",), 0),
+    "two tests of one file": (("tests/unit/test_layers.py::a", "tests/unit/test_layers.py::b"), 0),
+    "two files": (("tests/unit/test_layers.py", "tests/unit/test_settings.py"), 2),
+    "four files": (tuple(f"tests/unit/test_{name}.py" for name in "abcd"), 3),
+    "a file and a directory": (("tests/unit/test_layers.py", "tests/docs"), 3),
+}
+
+
+@pytest.mark.parametrize(("args", "processes"), SPREAD.values(), ids=SPREAD)
+def test_processes(args: tuple[str, ...], processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file needs none: it starts at once, and a debugger can be used in it."""
+    monkeypatch.chdir(Path(__file__).parents[2])
+    beside, alone = passes(args, 3)
+    assert beside.words == ("-m", "not alone", "-n", str(processes), *ORDER, *args)
+    assert alone.words == ("-m", "alone", *args)
+
+
+OUTCOMES = {
+    "both passed": ((0, 0), 0),
+    "one failed": ((1, 0), 1),
+    "the other failed": ((0, 1), 1),
+    "one had nothing to run": ((5, 0), 0),
+    "the other had nothing to run": ((1, 5), 1),
+    "neither had anything to run": ((5, 5), 5),
+    "a usage error": ((4, 4), 4),
+    "ended by a signal": ((-9, 0), 1),
+}
+
+
+@pytest.mark.parametrize(("codes", "expected"), OUTCOMES.values(), ids=OUTCOMES)
+def test_outcome(codes: tuple[int, int], expected: int) -> None:
+    assert outcome(codes) == expected

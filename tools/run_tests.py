@@ -22,6 +22,8 @@ import pytest
 
 # More than the cores of a small machine: what they wait for is mostly no CPU.
 PROCESSES = 3
+# A module that cannot be imported is a failure, and not the end of all others.
+_ALL_THE_SAME = ("--continue-on-collection-errors",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,11 @@ def passes(args: Sequence[str], at_most: int) -> tuple[Pass, Pass]:
     # Whole files, which share their nodes, in the order that conftest.py gives them.
     order = ("--dist=loadfile", "--no-loadscope-reorder")
     return (
-        Pass(f"side by side, up to {processes}", ("-m", "not alone", *spread, *order, *args)),
-        Pass("one by one", ("-m", "alone", *args)),
+        Pass(
+            f"side by side, up to {processes}",
+            ("-m", "not alone", *_ALL_THE_SAME, *spread, *order, *args),
+        ),
+        Pass("one by one", ("-m", "alone", *_ALL_THE_SAME, *args)),
     )
 
 

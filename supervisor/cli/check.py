@@ -21,6 +21,7 @@ from supervisor.cli.call import Call, command
 from supervisor.cli.finding import EXIT_AWAY, FAIL, OK, WARN, Finding, lines
 from supervisor.cli.flags import with_setting_flags
 from supervisor.cli.group import EXIT_USAGE
+from supervisor.cli.tracing import trace_findings
 from supervisor.errors import ConfigError, StoreUnavailable, SupervisorError
 from supervisor.settings import (
     NO_QUEUE,
@@ -101,6 +102,7 @@ def _findings(call: Call, app: str | None, grace: float | None) -> Iterator[Find
 
         yield from bell_findings(settings)
     yield from _places(settings)
+    yield from trace_findings(os.environ)
     yield from _evidence()
     if app is not None:
         yield from _app(app, settings)

@@ -14,6 +14,7 @@ from supervisor.cli.ids import full_id
 from supervisor.cli.living import Progress, live_progress
 from supervisor.cli.text import cell, columns, state_text
 from supervisor.model.states import Reason, State
+from supervisor.model.trace import trace_id_of
 from supervisor.words.ladder import Step, ladder
 from supervisor.words.roll import Roll, last_word, roll_call
 from supervisor.words.sentence import (
@@ -53,6 +54,7 @@ def show(call: Call, task_id: str) -> None:
     checkpoint = checkpoint_document(found.checkpoint)
     document = {
         **dict(_fields(task)),
+        "trace_id": _trace_id(task, attempts),
         "node_gone": roll.gone_node(task) is not None,
         "waits": waits,
         "progress": progress,
@@ -68,6 +70,8 @@ def show(call: Call, task_id: str) -> None:
 
     def lines() -> Iterator[str]:
         yield from _task_lines(task, roll)
+        if trace_id := document["trace_id"]:
+            yield f"  trace      {trace_id}"
         yield from source_lines(found)
         yield from _follow_lines(task, trail, attempts)
         if checkpoint is not None:
@@ -114,6 +118,12 @@ def history(call: Call, task_id: str) -> None:
         yield from (f"from {plain(file)}" for file in files)
 
     call.answer({"history": trail, "files": files}, lines)
+
+
+def _trace_id(task: TaskView, attempts: Sequence[AttemptView]) -> str | None:
+    """Return the trace that the task is part of, as it was submitted or as its node wrote it."""
+    places = (task.traceparent, *(attempt.traceparent for attempt in attempts))
+    return next((trace_id_of(place) for place in places if place), None)
 
 
 def _progress(reader: Reader, task: TaskView, roll: Roll) -> Progress | None:

@@ -60,18 +60,27 @@ def plan(environ: Mapping[str, str]) -> Plan:
     endpoint = _endpoint(environ)
     if not endpoint:
         return Plan(off="OTEL_EXPORTER_OTLP_ENDPOINT is not set")
+    why, remedy = _refusal(environ, exporter, endpoint)
+    return Plan(endpoint, why, remedy)
+
+
+def _refusal(environ: Mapping[str, str], exporter: str, endpoint: str) -> tuple[str, str]:
+    """Say what keeps spans from being exported, and what to do; two empty texts if nothing does."""
     if exporter != "otlp":
         why = f"OTEL_TRACES_EXPORTER is {exporter}"
-        return Plan(endpoint, why, "Set it to otlp (or none), or leave it out.")
+        return why, "Set it to otlp (or none), or leave it out."
+    if not endpoint.startswith(("http://", "https://")):
+        why = "OTEL_EXPORTER_OTLP_ENDPOINT is no http:// or https:// address"
+        return why, "Give it as http://HOST:4318."
     protocol = _of_traces(environ, "PROTOCOL") or PROTOCOL
     if protocol != PROTOCOL:
         why = f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, which is not spoken here"
-        return Plan(endpoint, why, f"Set it to {PROTOCOL}; collectors take that at port 4318.")
+        return why, f"Set it to {PROTOCOL}; collectors take that at port 4318."
     missing = [name for name in DISTRIBUTIONS if not _is_installed(name)]
     if missing:
         why = f"{' and '.join(missing)} cannot be found"
-        return Plan(endpoint, why, "Install them: pip install 'task-supervisor[otel]'.")
-    return Plan(endpoint)
+        return why, "Install them: pip install 'task-supervisor[otel]'."
+    return "", ""
 
 
 def _of_traces(environ: Mapping[str, str], name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from supervisor.monitoring.promql import NAME, Matcher, Selector, read
 from supervisor.telemetry.catalog import CATALOG, HISTOGRAM, OTHER, PREFIX, Metric
+from supervisor.telemetry.catalog_web import WEB_CATALOG
 
 #: What a histogram is exposed as.
 _PARTS = ("_bucket", "_sum", "_count")
@@ -51,7 +52,7 @@ class Known:
     records: frozenset[str]
     #: Labels that rules add to what they record or fire.
     labels: frozenset[str] = frozenset()
-    metrics: Mapping[str, Metric] = field(default_factory=lambda: CATALOG)
+    metrics: Mapping[str, Metric] = field(default_factory=lambda: {**CATALOG, **WEB_CATALOG})
 
     def metric(self, name: str) -> Metric | None:
         """Return the metric of which a series of this name comes."""

@@ -24,8 +24,8 @@ from supervisor.store.schema import WHOLE_QUEUE, audit_log, outbox, queues, task
 from supervisor.store.session import Ordered, Session, id_names, ids, insert_into, ordered
 
 EVENT_DUE = "task.due"
-#: Of a larger batch so many go out in one statement.
-AT_ONCE = 256
+#: Of a larger batch so many are written at a time.
+AT_ONCE = 128
 
 Row = tuple[Any, ...]
 
@@ -48,14 +48,29 @@ def submit(
     """
     known = _Known(session, specs, now)
     given = iter(new_ids) if new_ids else repeat(None)
-    answers = [known.answer(spec, new_id) for spec, new_id in zip(specs, given, strict=False)]
-    if not known.new:
+    pairs = zip(specs, given, strict=False)
+    if not known.may_refuse:  # what is written can stay: a server works on it meanwhile
+        answers: list[Submitted] = []
+        while some := list(islice(pairs, AT_ONCE)):
+            answers += _write(session, known, some, now)
         return answers
-    queues_of = _queues_of(session, known.new)
+    return _write(session, known, list(pairs), now)
+
+
+def _write(
+    session: Session, known: _Known, pairs: Sequence[tuple[TaskSpec, str | None]], now: datetime
+) -> list[Submitted]:
+    """Answer for each, and write those that are new."""
+    answers = [known.answer(spec, new_id) for spec, new_id in pairs]
+    new, known.new = known.new, {}
+    if not new:
+        return answers
     session.write_many(release_expired, [(task_id,) for task_id in known.expired])
-    _insert(session, known.new, queues_of, now)
+    known.expired = []
+    queues_of = {task_id: known.queue_of(spec) for task_id, spec in new.items()}
+    _insert(session, new, queues_of, now)
     return [
-        Submitted(answer.task_id, True, _due(answer.task_id, known.new, queues_of, now))
+        Submitted(answer.task_id, True, _due(answer.task_id, new, queues_of, now))
         if answer.created
         else answer
         for answer in answers
@@ -79,17 +94,6 @@ def lock_keys(session: Session, keys: Sequence[str]) -> None:
         session.lock(sorted(set(keys)))
 
 
-def _queues_of(session: Session, new: Mapping[str, TaskSpec]) -> dict[str, str]:
-    """Return the queue of each task: its own, else the one a node has announced for its type."""
-    open_types = {spec.type for spec in new.values() if spec.queue is None}
-    found = session.rows_of(_select_type_queues, open_types) if open_types else ()
-    announced = {name: queue for name, queue in found if queue is not None}
-    return {
-        task_id: spec.queue or announced.get(spec.type, DEFAULT_QUEUE)
-        for task_id, spec in new.items()
-    }
-
-
 class _Known:
     """What is already there for a batch, stored or earlier in the batch itself."""
 
@@ -97,9 +101,13 @@ class _Known:
         self.new: dict[str, TaskSpec] = {}
         self.expired: list[str] = []
         self._holders: dict[str, str] = {}
+        open_types = {spec.type for spec in specs if spec.queue is None}
+        self._queue_of_type = dict(session.rows_of(_select_type_queues, open_types))
         wanted = list({spec.task_id for spec in specs if spec.task_id is not None})
         keys = [spec.dedup_key for spec in specs if spec.dedup_key is not None]
         lock_keys(session, [*keys, *wanted])
+        #: Whether an answer may be to refuse the batch: then nothing is to be written before.
+        self.may_refuse = bool(wanted)
         self._stored = {row[0]: row for row in session.rows_of(_select_same, wanted)}
         at = session.encode(now)
         for key, task_id, until in session.rows_of(select_holders, keys):
@@ -107,6 +115,10 @@ class _Known:
                 self.expired.append(task_id)
             else:
                 self._holders[key] = task_id
+
+    def queue_of(self, spec: TaskSpec) -> str:
+        """Return the queue of a task: its own, else the one a node has announced for its type."""
+        return spec.queue or self._queue_of_type.get(spec.type) or DEFAULT_QUEUE
 
     def answer(self, spec: TaskSpec, new_id: str | None) -> Submitted:
         """Say what becomes of one spec, and remember it if it is new."""
@@ -170,19 +182,15 @@ def encode_tags(tags: tuple[str, ...]) -> str | None:
 def _insert(
     session: Session, new: Mapping[str, TaskSpec], queues_of: Mapping[str, str], now: datetime
 ) -> None:
-    """Write them, some at a time: a server works on the first while the next are made ready."""
     at = session.encode(now)
     # Nobody looks first whether a queue is known: on a server an answer is a round trip more.
     queue_rows = [(name, WHOLE_QUEUE, False, at) for name in sorted(set(queues_of.values()))]
-    rest = iter(new.items())
-    while some := list(islice(rest, AT_ONCE)):
-        session.write_together(
-            (_insert_queue, queue_rows),
-            (_insert_task, [_task_row(session, *one, queues_of[one[0]], at) for one in some]),
-            (_insert_audit, [_audit_row(*one, at) for one in some]),
-            (insert_event, [_event_row(session, *one, at) for one in some]),
-        )
-        queue_rows = []
+    session.write_together(
+        (_insert_queue, queue_rows),
+        (_insert_task, [_task_row(session, *one, queues_of[one[0]], at) for one in new.items()]),
+        (_insert_audit, [_audit_row(*one, at) for one in new.items()]),
+        (insert_event, [_event_row(session, *one, at) for one in new.items()]),
+    )
 
 
 def _task_row(session: Session, task_id: str, spec: TaskSpec, queue: str, at: Any) -> Row:

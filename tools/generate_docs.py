@@ -163,7 +163,18 @@ def metrics_page() -> Iterator[str]:
     yield "start at 0. Labels have closed sets; a value outside its set is folded into `_other` and"
     yield "counted in `supervisor_label_values_dropped_total`. Queues and types are those the node"
     yield "knows. Metrics of scope *store* are the same from every node: `max without (instance)`;"
-    yield "those of scope *node* add up: `sum`."
+    yield "those of scope *node* add up: `sum`. The answer is OpenMetrics with exemplars (`task_id`,"
+    yield "and `trace_id` where traces are on) for who accepts it, else the text format 0.0.4."
+    yield ""
+    yield "What is read from the store, from /proc and of what runs now is looked up when somebody"
+    yield "scrapes: each collector in a thread of its own, waited for 2 s at most. Its answer serves"
+    yield "for 20 times what it took (0.5 s to 60 s). What cannot be told is absent, never old:"
+    yield "`supervisor_collector_success` is 0 then. The rates and the p99 are absent of types of which"
+    yield "nothing ended in ten minutes, and where more ended than can be read (a million audit rows)."
+    yield ""
+    yield "Counters begin at 0 with each node and count an ending once it is written. While a node"
+    yield "drains they are served until its process ends; what has ended since the last scrape is in"
+    yield "the store, and not in the counters that Prometheus has seen. So it is after a SIGKILL."
     yield from ("", "| metric | kind | labels | scope | unit | help |", "|---|---|---|---|---|---|")
     yield from (_metric_row(metric) for metric in CATALOG.values())
     yield from ("", "## Histogram buckets", "", "| metric | upper edges |", "|---|---|")

@@ -22,6 +22,7 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from supervisor.telemetry import exposition
 from supervisor.telemetry.account import Account
 from supervisor.telemetry.catalog import CATALOG, COUNTER, GAUGE, OTHER, Metric
 from supervisor.telemetry.series import TaskSeries
@@ -29,6 +30,8 @@ from supervisor.telemetry.series import TaskSeries
 #: Pairs of a queue and a type with series of their own: all there can be, while they are few; then
 #: only those that tasks were seen of; after that the queue is folded.
 PAIRS_AT_START, PAIRS_MOST = 200, 1000
+
+_OPEN_METRICS = "application/openmetrics-text"
 
 Pair = tuple[str, str]
 _PAIR = frozenset({"queue", "type"})
@@ -121,8 +124,10 @@ class Metrics:
 
     def render(self, accept: str = "") -> tuple[bytes, str]:
         """Return all series and their content type: the richest format that the reader takes."""
-        encode, content_type = choose_encoder(accept)
-        return encode(self._registry), content_type
+        _, content_type = choose_encoder(accept)
+        if content_type.startswith(_OPEN_METRICS):
+            return exposition.opened(self._registry.collect()), content_type
+        return exposition.plain(self._registry.collect()), content_type
 
     def _child(self, name: str, labels: dict[str, str]) -> Any:
         key = (name, *labels, *labels.values())

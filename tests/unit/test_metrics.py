@@ -6,11 +6,14 @@ import re
 from collections.abc import Mapping
 
 import pytest
+from prometheus_client import generate_latest as plain_latest
+from prometheus_client.openmetrics.exposition import generate_latest as open_latest
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as open_families,
 )
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
+from supervisor.telemetry import exposition
 from supervisor.telemetry import metrics as made
 from supervisor.telemetry.catalog import (
     CATALOG,
@@ -195,6 +198,16 @@ def exemplars(metrics: Metrics) -> dict[Key, Mapping[str, str]]:
 
 
 class TestExposition:
+    def test_every_byte_is_what_the_library_writes(self) -> None:
+        metrics = Metrics(types=["export", 'odd"\\\nname'], queues=["default"])
+        series = metrics.of_task("default", "export")
+        for value in (0.0, 0.5, 12.0, 1e9, 123456789.125):
+            series.ended("failed", value, 60.0, {"task_id": f'a"\\{value}'}, value)
+        metrics.set("clock_skew_seconds", float("inf"))
+        registry = metrics._registry
+        assert exposition.plain(registry.collect()) == plain_latest(registry)
+        assert exposition.opened(registry.collect()) == open_latest(registry)  # type: ignore[no-untyped-call]
+
     def test_the_richest_format_that_the_reader_takes(self) -> None:
         metrics = Metrics()
         for accept in ("", "*/*", "text/plain"):

@@ -18,6 +18,7 @@ from supervisor.model.trace import trace_id_of
 from supervisor.words.ladder import Step, ladder
 from supervisor.words.roll import Roll, last_word, roll_call
 from supervisor.words.sentence import (
+    by_command,
     checkpoint_document,
     diagnosis,
     for_good,
@@ -186,7 +187,7 @@ def _follow_lines(
     yield f"  limits     {limits(task, attempts)}"
     if task.state is State.CANCELED and (who := who_canceled(trail)):
         yield f"  end        {cell(who, 500)}"
-    if ended := for_good(task):
+    if ended := for_good(task, by_command(task)):
         yield f"  {ended[0]}: {ended[1]}"
 
 

@@ -162,7 +162,7 @@ def page(visit: Visit, task_id: str) -> Answer:
         waits=waits_for(reader, found, roll),
         gone=None if gone is None else f"{last_word(gone)}; {roll.judged}",
         limits=limits(found, attempts),
-        ended=for_good(found),
+        ended=for_good(found, "it runs again only when a person says so"),
         checkpoint=checkpoint_document(reader.checkpoint(found.task_id)),
         log=reader.log(found.task_id),
         autopsies=_autopsies(visit, found.task_id),

@@ -1,19 +1,20 @@
 """How values look on a page: filters of the templates.
 
-Invariant: nothing here returns markup except `moment`, which escapes what it is given; all else is
+Invariant: only `moment` and `told` return markup, and escape what they are given; all else is
 escaped by the templates.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from supervisor.clock import stamp
 from supervisor.model.states import REASON_MEANINGS, Reason
@@ -22,6 +23,7 @@ from supervisor.words.text import ago, plain, size, span
 #: Characters of a value that a page shows; the command line shows all of it.
 VALUE_MAX = 20_000
 _SHORT = 8
+_CODE = re.compile(r"`([^`]+)`")
 
 
 def moment(value: datetime | None) -> Markup:
@@ -29,6 +31,11 @@ def moment(value: datetime | None) -> Markup:
     if value is None:
         return Markup("–")
     return Markup('<time datetime="{}">{}</time>').format(value.isoformat(), stamp(value))
+
+
+def told(value: object) -> Markup:
+    """Return a sentence with what stands between backticks as code, without control characters."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(line(value)))))  # noqa: S704 - escaped
 
 
 def since(value: datetime | None, now: datetime) -> str:
@@ -95,6 +102,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "meaning": meaning,
         "percent": percent,
         "span": span,
+        "told": told,
         "size": size,
     }
 )

@@ -56,11 +56,15 @@ def ending_mark(task: TaskLine) -> str:
     return " (quarantined)" if task.quarantined else " (final)"
 
 
-def for_good(task: TaskView) -> tuple[str, str] | None:
-    """Say why a task ended for good and how it runs again."""
+def by_command(task: TaskView) -> str:
+    """Say how a task that has ended for good runs again, where one can type."""
+    return f"it runs again only by `supervisor rerun {task.task_id[-END_DIGITS - 2 :]} --reason …`"
+
+
+def for_good(task: TaskView, again: str) -> tuple[str, str] | None:
+    """Say why a task ended for good, and how it runs again."""
     if task.state not in FINAL:
         return None
-    again = f"it runs again only by `supervisor rerun {task.task_id[-END_DIGITS - 2 :]} --reason …`"
     if task.quarantined:
         return "quarantined", f"it has killed its worker {task.crash_count} times; {again}"
     return "final", f"{_no_retry(task)}; {again}"

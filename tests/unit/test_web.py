@@ -121,6 +121,7 @@ def test_words_of_a_page() -> None:
         '<time datetime="2026-05-20T10:30:00+00:00">2026-05-20 10:30:00.000Z</time>'
     )
     assert wording.line("a\nb\x1b\u202e") == "a b\\x1b\\x202e"
+    assert wording.told("run `a <b>`, \x1b`") == "run <code>a &lt;b&gt;</code>, \\x1b`"
     assert (wording.line(None), wording.line(0)) == ("–", "0")
     assert wording.lines("x" * 20_001) == f"{'x' * 20_000}\n… 1 more"
     assert wording.pretty('{"a":[1,"ü"]}') == '{\n  "a": [\n    1,\n    "ü"\n  ]\n}'

@@ -32,7 +32,7 @@ _DEFAULT_BASE = "http://127.0.0.1:9095"
 #: Alerts of one subject come as one notification.
 GROUP_BY = ("alertname", "job", "queue", "type", "service", "instance")
 #: What a paused queue is expected to do.
-_OF_A_PAUSE = "TaskQueueGrowing|TaskQueueWaitLong|TaskQueueNotDraining|TaskQueueWaitRising"
+_OF_A_PAUSE = "TaskQueueGrowing|TaskQueueWaitLong|TaskQueueNotDraining"
 _NO_NODE = "SupervisorDown|SupervisorLoopStalled"
 
 
@@ -110,7 +110,7 @@ INHIBITIONS = (
     ),
     Inhibition(
         source='alertname="TaskQueueNotDraining"',
-        target='alertname=~"TaskQueueGrowing|TaskQueueWaitLong|TaskQueueWaitRising"',
+        target='alertname=~"TaskQueueGrowing|TaskQueueWaitLong"',
         equal=("job", "queue"),
     ),
     Inhibition(

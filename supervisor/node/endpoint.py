@@ -53,6 +53,11 @@ class Endpoint:
             self._server.server_close()
 
 
+def _readiness(now: Health) -> bytes:
+    body = {"ready": not now.not_ready, "reasons": list(now.not_ready), "notes": list(now.notes)}
+    return json.dumps(body).encode()
+
+
 def _handler(metrics: Metrics, health: Callable[[], Health]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """Answers GET for the three paths."""
@@ -85,12 +90,7 @@ def _handler(metrics: Metrics, health: Callable[[], Health]) -> type[BaseHTTPReq
 
         def _ready(self) -> None:
             now = health()
-            body = {
-                "ready": not now.not_ready,
-                "reasons": list(now.not_ready),
-                "notes": list(now.notes),
-            }
-            self._send(503 if now.not_ready else 200, _JSON, json.dumps(body).encode())
+            self._send(503 if now.not_ready else 200, _JSON, _readiness(now))
 
         def _send(
             self, code: int, kind: str, body: bytes, more: Mapping[str, str] = MappingProxyType({})

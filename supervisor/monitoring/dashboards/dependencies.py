@@ -163,21 +163,7 @@ def _store() -> tuple[Panel, ...]:
             width=6,
             named=ANSWERS,
         ),
-        Panel(
-            Kind.LINES,
-            "Time of a commit",
-            "One group commit of a node's writer.",
-            Unit.SECONDS,
-            (
-                Query(quantile(0.5, commit), "p50"),
-                Query(quantile(0.95, commit), "p95"),
-                Query(quantile(0.99, commit), "p99"),
-            ),
-            width=6,
-            styles=by_quantile("p50", "p95", "p99"),
-            with_points=True,
-            minimum=0,
-        ),
+        _commit_time(commit),
         Panel(
             Kind.LINES,
             "Commits",
@@ -202,6 +188,24 @@ def _store() -> tuple[Panel, ...]:
             as_bars=True,
             stacked=True,
         ),
+    )
+
+
+def _commit_time(commit: str) -> Panel:
+    return Panel(
+        Kind.LINES,
+        "Time of a commit",
+        "One group commit of a node's writer.",
+        Unit.SECONDS,
+        (
+            Query(quantile(0.5, commit), "p50"),
+            Query(quantile(0.95, commit), "p95"),
+            Query(quantile(0.99, commit), "p99"),
+        ),
+        width=6,
+        styles=by_quantile("p50", "p95", "p99"),
+        with_points=True,
+        minimum=0,
     )
 
 

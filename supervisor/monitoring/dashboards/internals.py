@@ -231,19 +231,7 @@ def _exporter() -> tuple[Panel, ...]:
             width=6,
             named=(Named("0", "failed", Color.BAD), Named("1", "told", Color.GOOD)),
         ),
-        Panel(
-            Kind.LINES,
-            "Scrape",
-            "Time and size of a scrape, by Prometheus.",
-            Unit.SECONDS,
-            (
-                Query(f"max by (instance) ({_scrape('duration_seconds')})", "time {{instance}}"),
-                Query(f"max by (instance) ({_scrape('samples_scraped')})", "samples {{instance}}"),
-            ),
-            width=6,
-            styles=(Style("samples .*", on_right=True, unit=Unit.SHORT),),
-            minimum=0,
-        ),
+        _scrape_cost(),
         Panel(
             Kind.LINES,
             "Lost telemetry",
@@ -258,6 +246,22 @@ def _exporter() -> tuple[Panel, ...]:
             as_bars=True,
             stacked=True,
         ),
+    )
+
+
+def _scrape_cost() -> Panel:
+    return Panel(
+        Kind.LINES,
+        "Scrape",
+        "Time and size of a scrape, by Prometheus.",
+        Unit.SECONDS,
+        (
+            Query(f"max by (instance) ({_scrape('duration_seconds')})", "time {{instance}}"),
+            Query(f"max by (instance) ({_scrape('samples_scraped')})", "samples {{instance}}"),
+        ),
+        width=6,
+        styles=(Style("samples .*", on_right=True, unit=Unit.SHORT),),
+        minimum=0,
     )
 
 

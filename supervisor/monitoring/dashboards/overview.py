@@ -244,21 +244,25 @@ def _room(alert: Thresholds) -> tuple[Panel, ...]:
             limits=limits.from_half(alert.queue_wait_s),
             minimum=0,
         ),
-        Panel(
-            Kind.NUMBER,
-            "Dependencies",
-            "1 where it answers all the nodes: the store and the doorbell.",
-            Unit.SHORT,
-            (
-                Query(smallest(own("store_up")), "store"),
-                Query(smallest(own("bell_up")), "doorbell"),
-            ),
-            width=6,
-            limits=(Limit(1, Color.GOOD),),
-            low=Color.BAD,
-            named=(Named("0", "away", Color.BAD), Named("1", "answers", Color.GOOD)),
-            leads_to="dependencies",
+        _dependencies(),
+    )
+
+
+def _dependencies() -> Panel:
+    return Panel(
+        Kind.NUMBER,
+        "Dependencies",
+        "1 where it answers all the nodes: the store and the doorbell.",
+        Unit.SHORT,
+        (
+            Query(smallest(own("store_up")), "store"),
+            Query(smallest(own("bell_up")), "doorbell"),
         ),
+        width=6,
+        limits=(Limit(1, Color.GOOD),),
+        low=Color.BAD,
+        named=(Named("0", "away", Color.BAD), Named("1", "answers", Color.GOOD)),
+        leads_to="dependencies",
     )
 
 

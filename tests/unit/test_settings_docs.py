@@ -28,7 +28,9 @@ def generator() -> ModuleType:
     return module
 
 
-NAMES = ("settings.md", "cli.md", "events.md", "metrics.md", "diagnoses.md", "reasons.md")
+NAMES = (
+    "settings.md", "cli.md", "events.md", "metrics.md", "diagnoses.md", "reasons.md", "alerts.md",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

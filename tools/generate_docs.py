@@ -55,6 +55,26 @@ tasks of the same user can read it in their environment.
 """
 
 
+METRICS = """
+A node serves them on `metrics_listen` under `/metrics`: OpenMetrics with exemplars (`task_id`, and
+`trace_id` where traces are on) for who accepts it, else the text format 0.0.4. Every series exists
+from the start at 0. Labels have closed sets; a value outside its set is folded into `_other` and
+counted in `supervisor_label_values_dropped_total`. Queues and types are those the node knows.
+Metrics of scope *store* are the same from every node: `max without (instance)`; those of scope
+*node* add up: `sum`.
+
+What is read from the store, from /proc and of what runs now is looked up when somebody scrapes:
+each collector in a thread of its own, waited for 2 s at most. Its answer serves for 20 times what
+it took (0.5 s to 60 s). What cannot be told is absent, never old: `supervisor_collector_success` is
+0 then. The rates and the p99 are absent of types of which nothing ended in ten minutes, and where
+more ended than can be read (a million audit rows).
+
+Counters begin at 0 with each node and count an ending once it is written. While a node drains they
+are served until its process ends; what has ended since the last scrape is in the store, and not in
+the counters that Prometheus has seen. So it is after a SIGKILL.
+"""
+
+
 def settings_page() -> Iterator[str]:
     """Return the lines of docs/settings.md."""
     yield from ("# Settings", "", NOTICE, "")
@@ -159,22 +179,7 @@ def events_page() -> Iterator[str]:
 def metrics_page() -> Iterator[str]:
     """Return the lines of docs/metrics.md."""
     yield from ("# Metrics", "", NOTICE, "")
-    yield "A node serves them on `metrics_listen` under `/metrics`. Every series exists from the"
-    yield "start at 0. Labels have closed sets; a value outside its set is folded into `_other` and"
-    yield "counted in `supervisor_label_values_dropped_total`. Queues and types are those the node"
-    yield "knows. Metrics of scope *store* are the same from every node: `max without (instance)`;"
-    yield "those of scope *node* add up: `sum`. The answer is OpenMetrics with exemplars (`task_id`,"
-    yield "and `trace_id` where traces are on) for who accepts it, else the text format 0.0.4."
-    yield ""
-    yield "What is read from the store, from /proc and of what runs now is looked up when somebody"
-    yield "scrapes: each collector in a thread of its own, waited for 2 s at most. Its answer serves"
-    yield "for 20 times what it took (0.5 s to 60 s). What cannot be told is absent, never old:"
-    yield "`supervisor_collector_success` is 0 then. The rates and the p99 are absent of types of which"
-    yield "nothing ended in ten minutes, and where more ended than can be read (a million audit rows)."
-    yield ""
-    yield "Counters begin at 0 with each node and count an ending once it is written. While a node"
-    yield "drains they are served until its process ends; what has ended since the last scrape is in"
-    yield "the store, and not in the counters that Prometheus has seen. So it is after a SIGKILL."
+    yield METRICS.strip()
     yield from ("", "| metric | kind | labels | scope | unit | help |", "|---|---|---|---|---|---|")
     yield from (_metric_row(metric) for metric in CATALOG.values())
     yield from ("", "## Histogram buckets", "", "| metric | upper edges |", "|---|---|")

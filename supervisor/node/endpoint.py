@@ -10,6 +10,7 @@ import gzip
 import json
 import threading
 from collections.abc import Callable, Mapping
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
 
@@ -75,12 +76,8 @@ def _handler(metrics: Metrics, health: Callable[[], Health]) -> type[BaseHTTPReq
                 answer()
 
         def _metrics(self) -> None:
-            body, content_type = metrics.render(self.headers.get("Accept", ""))
-            if gzip_accepted(self.headers.get("Accept-Encoding", "")):
-                body = gzip.compress(body, compresslevel=1)  # a tenth of the size, for 1 ms
-                self._send(200, content_type, body, {"Content-Encoding": "gzip"})
-            else:
-                self._send(200, content_type, body)
+            body, more = _exposed(metrics, self.headers)
+            self._send(200, more.pop("Content-Type"), body, more)
 
         def _alive(self) -> None:
             still_s = SystemClock().mono() - health().ticked_at
@@ -107,3 +104,13 @@ def _handler(metrics: Metrics, health: Callable[[], Health]) -> type[BaseHTTPReq
             """Requests are not worth a line."""
 
     return Handler
+
+
+def _exposed(metrics: Metrics, asked: Message) -> tuple[bytes, dict[str, str]]:
+    """Return all metrics in the format that is asked for, and the headers that say so."""
+    body, content_type = metrics.render(asked.get("Accept", ""))
+    headers = {"Content-Type": content_type}
+    if gzip_accepted(asked.get("Accept-Encoding", "")):
+        body = gzip.compress(body, compresslevel=1)  # a tenth of the size, for 1 ms
+        headers["Content-Encoding"] = "gzip"
+    return body, headers

@@ -43,8 +43,9 @@ def test_a_page_is_in_step(generator: ModuleType, name: str) -> None:
 def test_a_stale_page_is_written_anew(
     generator: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(generator, "DOCS", tmp_path)
-    (tmp_path / "cli.md").write_text("old", "utf-8")
+    monkeypatch.setattr(generator, "ROOT", tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/cli.md").write_text("old", "utf-8")
     assert generator.main(["--check"]) == 1
     assert generator.main([]) == 0
     assert generator.main(["--check"]) == 0

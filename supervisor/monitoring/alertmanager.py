@@ -88,7 +88,27 @@ ROUTES = (
     Route(match='severity=~"warning|none"', to="chat", wait="30s", again="5m", repeat="4h"),
 )
 
+#: What comes before, and what it comes before: once that fires, the hint says nothing new.
+_EARLY = (
+    ("TaskFailureRateRising", "TaskFailureRateHigh", ("type",)),
+    ("TaskDurationRising", "TaskRunningNearTimeout", ("type",)),
+    ("TaskQueueWaitRising", "TaskQueueWaitLong", ("queue",)),
+    ("WorkerMemoryRising", "WorkerMemoryHigh", ("instance", "slot")),
+    ("WorkerFdsRising", "WorkerFdsHigh", ("instance", "slot")),
+    ("ZombieShareRising", "ZombieShareHigh", ()),
+    ("DependencySlowing", "DependencySlow", ("service",)),
+    ("DependencyErrorsRising", "DependencyErrorsHigh", ("service",)),
+)
+
 INHIBITIONS = (
+    *(
+        Inhibition(
+            source=f'alertname="{hard}"',
+            target=f'alertname="{early}"',
+            equal=("job", *labels),
+        )
+        for early, hard, labels in _EARLY
+    ),
     # A node that is away says nothing true about itself; a whole job that is away, about nothing.
     Inhibition(
         source='alertname="SupervisorAbsent"',

@@ -51,6 +51,10 @@ _QUEUES = (
         "queue:supervisor_running:sum",
         "sum without (type) (max without (instance) (supervisor_running))",
     ),
+    Record(
+        "queue:supervisor_queue_oldest_age_seconds:max",
+        "max without (instance) (supervisor_queue_oldest_age_seconds)",
+    ),
     Record("queue:supervisor_in_queue:deriv10m", "deriv(queue:supervisor_in_queue:sum[10m])"),
     Record(
         "queue:supervisor_tasks_started:rate10m",

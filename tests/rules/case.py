@@ -102,7 +102,7 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def _labels(name: str, given: Mapping[str, str]) -> dict[str, str]:
-    rules = alerts.by_name()[name]
+    rules = alerts.by_name()[name.partition("__")[0]]  # a mutant's name goes on with a mark
     window = given.get("window")
     rule = next(one for one in rules if window in (None, one.labels.get("window")))
     told_apart = {label for label in given if label != "window"}

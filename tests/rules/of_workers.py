@@ -177,6 +177,17 @@ SLOTS = (
         ],
     ),
     Case(
+        "900 descriptors for two minutes",
+        [
+            series("worker_open_fds", "50x5 900x20", slot="3"),
+            series("worker_open_fds", "500x25", slot="4"),
+        ],
+        [
+            silent("WorkerFdsHigh", "6m", "7m"),
+            fires("WorkerFdsHigh", "9m", "20m", instance="a", slot="3"),
+        ],
+    ),
+    Case(
         "descriptors stay open, on two nodes",
         [
             series("left_behind_total", "0+0.5x90", kind="fd"),

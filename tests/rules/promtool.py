@@ -65,7 +65,7 @@ def run_file(path: Path) -> tuple[bool, str]:
 def failures(output: str) -> list[Failure]:
     """Read the checks of alerts that did not hold."""
     found = list(_FAILED.finditer(output))
-    ends = [one.start() for one in found[1:]] + [len(output)]
+    ends = [*(one.start() for one in found[1:]), len(output)] if found else []
     return [
         Failure(one["alert"].strip(), one["time"].strip(), _got(output[one.end() : end]))
         for one, end in zip(found, ends, strict=True)

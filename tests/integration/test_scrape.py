@@ -72,8 +72,10 @@ class Scrape:
 
 
 def is_up(node: NodeUnderTest) -> bool:
-    """Whether all workers are there, and the loop has shown that."""
-    return Scrape(node).values("workers_alive") == {(): 2.0}
+    """Whether all workers are there, and loop and collectors have shown that."""
+    found = Scrape(node)
+    hearts = found.values("worker_heartbeat_age_seconds")
+    return found.values("workers_alive") == {(): 2.0} and len(hearts) == 2
 
 
 def test_every_metric_is_there_at_zero_on_a_fresh_node(start_node: Start) -> None:

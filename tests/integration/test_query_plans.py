@@ -77,6 +77,7 @@ MAY: Mapping[str, str] = MappingProxyType(
         "queues": _COUNTS,
         "tasks, tested": "no index has what is sought: a window of 20,000 tasks is tested",
         "find_autopsies, tested": "no index has what is sought: a window of bundles is tested",
+        "find_autopsies": "no index has what is sought: a window of 20,000 bundles is tested",
         "ids_ending": "no index has ids by their end: reads those of a million tasks of each state",
         "clock_set": "the wall clock was set back: all that waits may be due by another time",
     }

@@ -17,7 +17,17 @@ COUNT: Json = {"type": "integer", "minimum": 0}
 YES_NO: Json = {"type": "boolean"}
 
 COLORS = ("green", "orange", "red", "purple", "blue", "text")
-UNITS = ("none", "short", "percentunit", "s", "bytes", "Bps", "ops", "dateTimeAsIso", "string")
+UNITS = (
+    "none",
+    "short",
+    "percentunit",
+    "s",
+    "bytes",
+    "Bps",
+    "suffix:/s",
+    "dateTimeAsIso",
+    "string",
+)
 CALCS = ("lastNotNull", "max", "sum", "mean", "min", "count")
 TRANSFORMATIONS = ("merge", "organize")
 
@@ -69,7 +79,19 @@ MAPPING = exactly(
         "additionalProperties": exactly(text=SAID, color=one_of(*COLORS), index=COUNT),
     },
 )
-TARGET = exactly(
+TARGET = some_of(
+    (
+        "refId",
+        "datasource",
+        "editorMode",
+        "expr",
+        "legendFormat",
+        "instant",
+        "range",
+        "exemplar",
+        "format",
+    ),
+    interval=one_of("1m"),
     refId={"type": "string", "pattern": "^[A-Z]$"},
     datasource=SOURCE,
     editorMode=one_of("code"),
@@ -85,7 +107,15 @@ HIDE = exactly(legend=YES_NO, tooltip=YES_NO, viz=YES_NO)
 
 #: What a field's own settings are, by the kind of panel.
 CUSTOM: dict[str, Json] = {
-    "timeseries": exactly(
+    "timeseries": some_of(
+        ("drawStyle", "lineWidth", "fillOpacity", "showPoints", "stacking", "thresholdsStyle"),
+        axisSoftMax=NUMBER,
+        scaleDistribution={
+            "anyOf": [
+                exactly(type=one_of("linear")),
+                exactly(type=one_of("log"), log=one_of(2, 10)),
+            ]
+        },
         drawStyle=one_of("line", "bars"),
         lineInterpolation=one_of("linear"),
         lineWidth=COUNT,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from monitoring_servers import Prometheus
+from monitoring_servers import Prometheus, WebServer
 
 Json = dict[str, Any]
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)(?::\w+)?\}")
@@ -33,13 +33,19 @@ class Window:
     start: int
     end: int
     scrape_s: int
+    least_step_s: int = 1
+
+    def of(self, target: Json) -> Window:
+        """Return the window as a target sees it that has a least step of its own."""
+        least = target.get("interval")
+        return self if least is None else replace(self, least_step_s=int(least[:-1]) * 60)
 
     @property
     def step_s(self) -> int:
         """Return what `$__interval` is."""
         wanted = (self.end - self.start) / _PIXELS
         nearest = min(_STEPS_S, key=lambda step: abs(step - wanted))
-        return max(nearest, self.scrape_s)
+        return max(nearest, self.scrape_s, self.least_step_s)
 
     @property
     def intervals(self) -> Mapping[str, str]:
@@ -64,6 +70,17 @@ class Asked:
     def is_empty(self) -> bool:
         """Say whether a person would see nothing."""
         return all(math.isnan(value) for value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A Prometheus that somebody else runs."""
+
+    url: str
+
+    def api(self, path: str, /, **params: str) -> Any:
+        """Return the JSON of an API path."""
+        return WebServer.api(self, path, **params)  # type: ignore[arg-type]
 
 
 def put_in(text: str, values: Mapping[str, str]) -> str:
@@ -99,10 +116,38 @@ def ask(prometheus: Prometheus, dashboard: Json, window: Window, mode: str) -> I
             yield Asked(f"annotation {annotation['name']}", expr, told)
     for panel in panels(dashboard):
         for target in panel["targets"]:
-            expr = put_in(target["expr"], values)
-            told = _now(prometheus, expr, window) if target["instant"] else None
-            told = _range(prometheus, expr, window) if told is None else told
+            seen = window.of(target)
+            expr = put_in(target["expr"], {**values, **seen.intervals})
+            answer = _now if target["instant"] else _range
+            told = answer(prometheus, expr, seen)
             yield Asked(f"{panel['title']}/{target['refId']}", expr, told)
+
+
+def answers(
+    prometheus: Prometheus | Remote, dashboard: Json, window: Window
+) -> dict[int, list[list[Json]]]:
+    """Return, for each panel by its id, what the API tells of each of its targets, all chosen."""
+    values = dict(window.intervals)
+    for variable in dashboard["templating"]["list"]:
+        values[variable["name"]] = variable.get("allValue", "")
+    return {
+        panel["id"]: [_told(prometheus, target, values, window) for target in panel["targets"]]
+        for panel in panels(dashboard)
+    }
+
+
+def _told(
+    prometheus: Prometheus | Remote, target: Json, values: Mapping[str, str], window: Window
+) -> list[Json]:
+    window = window.of(target)
+    expr = put_in(target["expr"], {**values, **window.intervals})
+    if target["instant"]:
+        data = prometheus.api("/api/v1/query", query=expr, time=str(window.end))["data"]
+    else:
+        between = {"start": str(window.start), "end": str(window.end), "step": str(window.step_s)}
+        data = prometheus.api("/api/v1/query_range", query=expr, **between)["data"]
+    alone = [{"metric": {}, "value": data["result"]}]
+    return alone if data["resultType"] == "scalar" else list(data["result"])
 
 
 def _values(prometheus: Prometheus, query: str, window: Window) -> list[str]:

@@ -60,6 +60,7 @@ QUIET = frozenset(
     | {"zombies", "zombies_detected_total", "crashes_total", "left_behind_total", "queue_paused"}
     | {"loop_errors_total", "store_errors_total", "worker_spawn_failures_total"}
     | {"label_values_dropped_total", "otel_export_failures_total", "cancel_latency_seconds"}
+    | {"worker_exits_total", "worker_spawns_total", "calls_total"}
     | {"cancel_requests_total", "tasks_dead_total", "tasks_retried_total", "task_error_codes_total"}
 )
 
@@ -183,6 +184,7 @@ class Story:
         self.dice = random.Random(seed)
         self.nodes = [Node(instance, self.dice) for instance in NODES]
         self.waiting = dict.fromkeys(TYPES, 0.0)
+        self.levels: dict[str, int] = {}
         self.at = 0.0
 
     def run(self) -> Samples:
@@ -245,7 +247,7 @@ class Story:
         running = min(done * type.mean_s * slow / step, 4.0)
         running = max(1 if running > 0.3 else 0, round(running))
         self._everywhere("in_queue", int(self.waiting[type]), **both)
-        self._everywhere("scheduled", self.dice.randint(0, 4), **both)
+        self._everywhere("scheduled", self._wander(f"scheduled {type.name}", 4), **both)
         self._everywhere("running", running, **both)
         for node in self.nodes:
             self._oldest(node, type, running, slow)
@@ -259,6 +261,8 @@ class Story:
         reports = type.mean_s > 10 and running
         since = age if stuck else min(age, 4.0)
         node.set("running_since_progress_seconds", since if reports else 0.0, type=type.name)
+        fds = 12 + self._wander(f"{node.instance} {type.name}", 8) if running else 0
+        node.set("task_open_fds", fds, type=type.name)
 
     def _end(self, type: Type, done: int, slow: float) -> None:
         shown = min(done, 30)
@@ -335,7 +339,7 @@ class Story:
             self._everywhere("queue_oldest_age_seconds", age if age > 2 else 0.0, queue=queue)
             paused = queue == "default" and self._is(0.25, 0.28)
             self._everywhere("queue_paused", float(paused), queue=queue)
-        self._everywhere("outbox_pending", self.dice.randint(0, 6))
+        self._everywhere("outbox_pending", self._wander("outbox", 6))
         for each in TYPES:
             told = {"type": each.name}
             self._everywhere("running_duration_p99_seconds", 2.4 * each.mean_s, **told)
@@ -346,7 +350,7 @@ class Story:
 
     def _live(self, node: Node, now: int, place: int) -> None:
         dead = 1 if self._is(0.6, 0.66) and place == 0 else 0
-        busy = min(SLOTS - dead, self.dice.randint(1, SLOTS))
+        busy = min(SLOTS - dead, self._wander(f"busy {place}", SLOTS))
         for state, count in (("busy", busy), ("idle", SLOTS - dead - busy), ("starting", dead),
                              ("stopping", 0)):  # fmt: skip
             node.set("workers", count, state=state)
@@ -375,14 +379,15 @@ class Story:
 
     def _slot(self, node: Node, slot: int, is_silent: bool) -> None:
         of = {"slot": str(slot)}
-        silent_s = (self.at - 0.6) * (self.span.end - self.span.start)
+        silent_s = min(150.0, (self.at - 0.6) * (self.span.end - self.span.start))
         node.set(
             "worker_heartbeat_age_seconds", self.dice.uniform(0, 1) + is_silent * silent_s, **of
         )
         node.add("worker_cpu_seconds_total", self.span.step_s * self.dice.uniform(0.1, 0.6), **of)
         grown = 4e8 * (self.at * 4 % 1) if slot == 1 else 0.0
         node.set("worker_resident_memory_bytes", 9e7 + 2e7 * self.dice.random() + grown, **of)
-        node.set("worker_open_fds", self.dice.randint(18, 30), **of)
+        fds = 18 + self._wander(f"fds {node.instance} {slot}", 12)
+        node.set("worker_open_fds", fds, **of)
 
     def _collect(self, node: Node) -> None:
         for one in label_sets(CATALOG["collector_success"]):
@@ -398,7 +403,8 @@ class Story:
                 failed = self.dice.random() < (0.2 if bad else 0.004)
                 outcome = "error" if failed else "ok"
                 node.add("calls_total", 3, service=service, outcome=outcome)
-            node.set("call_in_flight", self.dice.randint(0, 2) + 3 * bad, service=service)
+            flying = self._wander(f"{node.instance} {service}", 2) + 3 * bad
+            node.set("call_in_flight", flying, service=service)
 
     # ── What goes wrong ──
 
@@ -434,6 +440,13 @@ class Story:
         node.add("worker_exits_total", reason="killed")
         node.add("worker_spawns_total", reason="replace")
         node.add("crashes_total", reason=next(iter(CATALOG["crashes_total"].labels["reason"])))
+
+    def _wander(self, what: str, most: int) -> int:
+        """Return a number from 0 to `most` that seldom moves, and then by one."""
+        before = self.levels.get(what, most // 2)
+        moved = before + self.dice.choice((-1, 0, 0, 0, 0, 0, 0, 1))
+        self.levels[what] = min(most, max(0, moved))
+        return self.levels[what]
 
     def _poisson(self, mean: float) -> int:
         if mean > 30:

@@ -220,6 +220,7 @@ def _bell(alert: Thresholds) -> tuple[Panel, ...]:
             Unit.COUNT,
             (Query(smallest(own("bell_up"), "instance"), "{{instance}}"),),
             named=ANSWERS,
+            height=6,
         ),
         Panel(
             Kind.LINES,
@@ -230,6 +231,7 @@ def _bell(alert: Thresholds) -> tuple[Panel, ...]:
             styles=(Style("not yet rung", Color.CALM),),
             limits=limits.at(alert.outbox),
             minimum=0,
+            height=6,
         ),
         Panel(
             Kind.LINES,
@@ -241,5 +243,6 @@ def _bell(alert: Thresholds) -> tuple[Panel, ...]:
             limits=(Limit(0.01, Color.WARN),),
             minimum=0,
             decimals=2,
+            height=6,
         ),
     )

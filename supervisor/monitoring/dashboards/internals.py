@@ -87,6 +87,7 @@ def _life() -> tuple[Panel, ...]:
             Unit.COUNT,
             (Query(largest(own("draining"), "instance"), "{{instance}}"),),
             named=(Named("0", "takes tasks", Color.GOOD), Named("1", "drains", Color.WARN)),
+            height=6,
         ),
         Panel(
             Kind.STATES,
@@ -95,6 +96,7 @@ def _life() -> tuple[Panel, ...]:
             Unit.COUNT,
             (Query(smallest(own("config_last_reload_successful"), "instance"), "{{instance}}"),),
             named=(Named("0", "refused", Color.BAD), Named("1", "in force", Color.GOOD)),
+            height=6,
         ),
         Panel(
             Kind.LINES,
@@ -109,6 +111,7 @@ def _life() -> tuple[Panel, ...]:
             ),
             as_bars=True,
             stacked=True,
+            height=6,
         ),
     )
 
@@ -123,6 +126,7 @@ def _many(alert: Thresholds) -> tuple[Panel, ...]:
             (Query(largest(own("fenced"), "instance"), "{{instance}}"),),
             width=6,
             named=(Named("0", "held", Color.GOOD), Named("1", "fenced", Color.BAD)),
+            height=7,
         ),
         Panel(
             Kind.STATES,
@@ -132,6 +136,7 @@ def _many(alert: Thresholds) -> tuple[Panel, ...]:
             (Query(largest(own("sweeper_leading"), "instance"), "{{instance}}"),),
             width=6,
             named=(Named("0", "follows", Color.CALM), Named("1", "leads", Color.GOOD)),
+            height=7,
         ),
         Panel(
             Kind.LINES,
@@ -145,20 +150,26 @@ def _many(alert: Thresholds) -> tuple[Panel, ...]:
             width=6,
             as_bars=True,
             stacked=True,
+            height=7,
         ),
-        Panel(
-            Kind.LINES,
-            "Clock skew",
-            "By how much the wall clock of each host is ahead of the store's. The store's counts.",
-            Unit.SECONDS,
-            (
-                Query(largest(own("clock_skew_seconds"), "instance"), "{{instance}}"),
-                Query(limits.line(alert.clock_skew_s), "alert"),
-                Query(limits.line(-alert.clock_skew_s), "alert, behind"),
-            ),
-            width=6,
-            styles=(Style("alert.*", Color.BAD, dashed=True),),
+        _clock(alert),
+    )
+
+
+def _clock(alert: Thresholds) -> Panel:
+    return Panel(
+        Kind.LINES,
+        "Clock skew",
+        "By how much the wall clock of each host is ahead of the store's. The store's counts.",
+        Unit.SECONDS,
+        (
+            Query(largest(own("clock_skew_seconds"), "instance"), "{{instance}}"),
+            Query(limits.line(alert.clock_skew_s), "alert"),
+            Query(limits.line(-alert.clock_skew_s), "alert, behind"),
         ),
+        width=6,
+        styles=(Style("alert.*", Color.BAD, dashed=True),),
+        height=7,
     )
 
 
@@ -221,6 +232,7 @@ def _exporter() -> tuple[Panel, ...]:
             ),
             width=6,
             minimum=0,
+            height=7,
         ),
         Panel(
             Kind.STATES,
@@ -230,6 +242,7 @@ def _exporter() -> tuple[Panel, ...]:
             (Query(smallest(own("collector_success"), "collector"), "{{collector}}"),),
             width=6,
             named=(Named("0", "failed", Color.BAD), Named("1", "told", Color.GOOD)),
+            height=7,
         ),
         _scrape_cost(),
         Panel(
@@ -245,6 +258,7 @@ def _exporter() -> tuple[Panel, ...]:
             width=6,
             as_bars=True,
             stacked=True,
+            height=7,
         ),
     )
 
@@ -260,6 +274,7 @@ def _scrape_cost() -> Panel:
             Query(f"max by (instance) ({_scrape('samples_scraped')})", "samples {{instance}}"),
         ),
         width=6,
+        height=7,
         styles=(Style("samples .*", on_right=True, unit=Unit.SHORT),),
         minimum=0,
     )

@@ -31,7 +31,7 @@ class Unit(StrEnum):
     SECONDS = "s"
     BYTES = "bytes"
     BYTES_PER_S = "Bps"
-    PER_S = "ops"
+    PER_S = "suffix:/s"
     INSTANT = "dateTimeAsIso"
     TEXT = "string"
 
@@ -103,8 +103,8 @@ class Column:
 class Panel:
     """One panel; widths are of 24, heights of 30 pixels.
 
-    `low` is the colour below the first limit. `hidden` are labels that a table does not show.
-    `leads_to` is the uid of the dashboard a click on the title's link opens.
+    `low` is the colour below the first limit, `in_powers` draws on a logarithmic axis, `hidden` are
+    labels that a table does not show. `leads_to` is the dashboard that the title's link opens.
     """
 
     kind: Kind
@@ -123,6 +123,7 @@ class Panel:
     stacked: bool = False
     as_bars: bool = False
     with_points: bool = False
+    in_powers: bool = False
     minimum: float | None = None
     maximum: float | None = None
     decimals: int | None = None

@@ -10,6 +10,8 @@ from typing import Any
 from supervisor.monitoring.dashboards.model import Kind, Panel
 
 Json = dict[str, Any]
+#: From this width on there is room for a table beside the lines; a table below hides its rows.
+WIDE = 12
 LAST: Json = {"calcs": ["lastNotNull"], "fields": "", "values": False}
 
 
@@ -33,8 +35,10 @@ def options(panel: Panel) -> Json:
 
 
 def _lines(panel: Panel) -> Json:
-    calcs = ["sum", "max"] if panel.as_bars else ["lastNotNull", "max"]
-    legend = {"displayMode": "table", "placement": "bottom", "showLegend": True, "calcs": calcs}
+    legend = {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}
+    if panel.width >= WIDE and not panel.as_bars:
+        calcs = ["lastNotNull", "max"]
+        legend |= {"displayMode": "table", "placement": "right", "calcs": calcs}
     return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
 
 

@@ -29,7 +29,9 @@ from supervisor.monitoring.dashboards.promql import (
 from supervisor.monitoring.dashboards.styles import BY_OUTCOME, BY_STATE, WANTED
 from supervisor.monitoring.threshold import Thresholds
 
-FIRING = firing("critical", "warning", "info")
+BY = "severity, alertname, type, queue, service, instance"
+FIRING = f"max by ({BY}) ({firing('critical', 'warning', 'info')})"
+OVER_TIME = f"max by (alertname) ({firing('critical', 'warning')})"
 
 
 def overview(alert: Thresholds) -> Dashboard:
@@ -208,7 +210,7 @@ def _room(alert: Thresholds) -> tuple[Panel, ...]:
             "Of attempts that ended in the last 10 minutes; no line where none ended.",
             Unit.SECONDS,
             (Query(largest(p99, "type"), "{{type}}"),),
-            minimum=0,
+            in_powers=True,
         ),
         Panel(
             Kind.LINES,
@@ -275,7 +277,7 @@ def _alerts() -> tuple[Panel, ...]:
             Unit.SHORT,
             (Query(FIRING),),
             width=12,
-            height=7,
+            height=10,
             columns=(
                 Column("Severity", label="severity", width=90),
                 Column("Alert", label="alertname", width=220),
@@ -284,17 +286,16 @@ def _alerts() -> tuple[Panel, ...]:
                 Column("Service", label="service"),
                 Column("Node", label="instance"),
             ),
-            hidden=("Time", "Value", "__name__", "alertstate", "job", "notify", "route", "window"),
-            when_empty="none",
+            hidden=("Time", "Value"),
         ),
         Panel(
             Kind.STATES,
             "Alerts over time",
-            "Each alert while it fired.",
+            "Critical ones and warnings, while they fired.",
             Unit.COUNT,
-            (Query(f"max by (alertname) ({FIRING})", "{{alertname}}"),),
+            (Query(OVER_TIME, "{{alertname}}"),),
             width=12,
-            height=7,
+            height=10,
             named=(Named("1", "firing", Color.BAD),),
             when_empty="none",
         ),

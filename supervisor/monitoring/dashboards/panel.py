@@ -19,6 +19,7 @@ from supervisor.monitoring.dashboards.model import (
     Panel,
     Query,
     Style,
+    Unit,
 )
 from supervisor.monitoring.dashboards.option import options
 
@@ -28,6 +29,9 @@ SOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 #: Kinds that show what is now, not what was.
 INSTANT = (Kind.NUMBER, Kind.DIAL, Kind.BARS, Kind.TABLE)
 FORMATS = {Kind.TABLE: "table", Kind.HEATMAP: "heatmap"}
+#: Each bar and cell stands for at least this long. It is near to what $__rate_interval becomes at a
+#: scrape every 15 s: were it far less, the same event would be in several bars.
+BAR = "1m"
 DASH = {"fill": "dash", "dash": [8, 6]}
 UID = "supervisor-"
 
@@ -56,7 +60,9 @@ def panel_json(panel: Panel, number: int, x: int, y: int) -> Json:
 
 def _target(panel: Panel, letter: str, query: Query) -> Json:
     at_once = panel.kind in INSTANT
+    counted = panel.as_bars or panel.kind is Kind.HEATMAP
     return {
+        **({"interval": BAR} if counted else {}),
         "refId": letter,
         "datasource": SOURCE,
         "editorMode": "code",
@@ -81,7 +87,7 @@ def _defaults(panel: Panel) -> Json:
         "unit": str(panel.unit),
         "color": {"mode": "thresholds" if by_limit else "palette-classic"},
         "mappings": mappings(panel.named),
-        "thresholds": steps(panel.low, panel.limits),
+        "thresholds": steps(panel.low if panel.limits else Color.PLAIN, panel.limits),
         "custom": _custom(panel),
     }
     optional = {
@@ -126,8 +132,12 @@ def _custom(panel: Panel) -> Json:
 
 
 def _lines(panel: Panel) -> Json:
-    filled = 70 if panel.as_bars else 30 if panel.stacked else 8
+    filled = 70 if panel.as_bars else 30 if panel.stacked else 0
+    # Where nothing is counted, the axis ends at 1, not at 100.
+    ends = {"axisSoftMax": 1} if panel.unit is Unit.SHORT else {}
+    scale = {"type": "log", "log": 10} if panel.in_powers else {"type": "linear"}
     return {
+        **ends,
         "drawStyle": "bars" if panel.as_bars else "line",
         "lineInterpolation": "linear",
         "lineWidth": 1,
@@ -138,6 +148,7 @@ def _lines(panel: Panel) -> Json:
         "spanNulls": False,
         "axisPlacement": "auto",
         "axisLabel": "",
+        "scaleDistribution": scale,
         "stacking": {"mode": "normal" if panel.stacked else "none", "group": "A"},
         "thresholdsStyle": {"mode": "line" if panel.limits else "off"},
     }

@@ -138,7 +138,7 @@ def _waiting() -> tuple[Panel, ...]:
             ),
             styles=by_quantile("p50", "p95", "p99"),
             with_points=True,
-            minimum=0,
+            in_powers=True,
         ),
         Panel(
             Kind.LINES,
@@ -147,7 +147,7 @@ def _waiting() -> tuple[Panel, ...]:
             Unit.SECONDS,
             (Query(quantile(0.95, wait, "queue", where=QUEUE), "{{queue}}"),),
             with_points=True,
-            minimum=0,
+            in_powers=True,
         ),
         Panel(
             Kind.HEATMAP,

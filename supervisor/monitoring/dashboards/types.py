@@ -286,7 +286,7 @@ def _business() -> tuple[Panel, ...]:
             (Query(quantile(0.95, step, "type", "step", where=TYPE), "{{type}} {{step}}"),),
             width=6,
             with_points=True,
-            minimum=0,
+            in_powers=True,
         ),
         Panel(
             Kind.LINES,
@@ -296,7 +296,7 @@ def _business() -> tuple[Panel, ...]:
             (Query(mean(step, "type", "step", where=TYPE), "{{type}} {{step}}"),),
             width=6,
             with_points=True,
-            minimum=0,
+            in_powers=True,
         ),
     )
 

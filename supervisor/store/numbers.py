@@ -197,21 +197,24 @@ def _ids_since(connection: sa.Connection, since: datetime) -> tuple[int, int]:
 
 
 _REQUEUED = ", ".join(f"'{reason}'" for reason in sorted(REQUEUE_REASONS))
-#: The attempts of the window; the trail names each once, by the move out of RUNNING.
+#: The attempts of the window: the trail names each once, by the move out of RUNNING. It is read
+#: first: a planner that cannot know how few they are would read all attempts there are.
+_TRAIL = """
+    WITH trail AS MATERIALIZED (
+        SELECT task_id, attempt FROM audit_log WHERE id > :first AND from_state = 'RUNNING'
+    )"""
 _WINDOW = """
-    FROM audit_log AS l
+    FROM trail AS l
     JOIN attempts AS a ON a.task_id = l.task_id AND a.attempt = l.attempt
     JOIN tasks AS t ON t.task_id = l.task_id
-    WHERE l.id > :first AND l.from_state = 'RUNNING'
-    AND a.ended_at > :since AND a.ended_at <= :now
+    WHERE a.ended_at > :since AND a.ended_at <= :now
 """
-_ENDED = f"""
+_ENDED = f"""{_TRAIL}
     SELECT t.type AS type, a.outcome AS outcome,
     CASE WHEN a.reason IN ({_REQUEUED}) THEN 1 ELSE 0 END AS requeued, count(*) AS number
     {_WINDOW} GROUP BY 1, 2, 3
 """
-_P99 = f"""
-    WITH run AS (
+_P99 = f"""{_TRAIL}, run AS (
         SELECT t.type AS type, SECONDS AS seconds {_WINDOW}
         AND a.started_at IS NOT NULL AND a.reason NOT IN ({_REQUEUED})
     ), ranked AS (

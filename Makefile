@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 120
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-large bench-peers soak autopsy-score lock clean system-packages
+.PHONY: help demo test check format bench bench-large bench-peers soak autopsy-score early-alerts lock clean system-packages
 
 help:  ## Show the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,10 @@ soak: $(READY)  ## Kill workers and nodes under load, look for leaks; --help lis
 # A minute on two cores, four more with --blind; starts a PostgreSQL and a Redis of its own.
 autopsy-score: $(READY)  ## Examine programs that are stuck for a known reason; ARGS as --help says.
 	@PYTHONPATH=tests $(BIN)/python -m score $(ARGS)
+
+# Half a minute on two cores.
+early-alerts: $(READY) system-packages  ## Measure how long before their limits trends are told.
+	@PYTHONPATH=tests $(BIN)/python -m rules
 
 # Three files: all of it, what of it the image has, and what builds the wheel in the image.
 COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-find-links \

@@ -64,14 +64,6 @@ _QUEUES = (
         "queue:supervisor_drain_eta_seconds",
         "queue:supervisor_in_queue:sum / (queue:supervisor_tasks_started:rate10m > 0)",
     ),
-    Record(
-        "queue:supervisor_queue_wait_seconds:p99_rate10m",
-        """
-        histogram_quantile(
-          0.99, sum without (instance) (rate(supervisor_queue_wait_seconds_bucket[10m]))
-        )
-        """,
-    ),
 )
 
 _ENDINGS = (
@@ -171,14 +163,6 @@ _DURATIONS = (
           /
           sum without (instance) (rate(supervisor_timeout_used_ratio_count[10m]))
         )
-        """,
-    ),
-    Record(
-        "type:supervisor_timeout_used:mean10m",
-        """
-        sum without (instance) (rate(supervisor_timeout_used_ratio_sum[10m]))
-        /
-        sum without (instance) (rate(supervisor_timeout_used_ratio_count[10m]))
         """,
     ),
     Record(

@@ -15,16 +15,12 @@ SEEDS = range(1, 11)
 
 def lines() -> Iterator[str]:
     """Return the page."""
-    yield from (
-        "# Early alerts",
-        "",
-        "<!-- Written by `make early-alerts`, a minute or two. -->",
-        "",
-    )
+    notice = "<!-- Written by `make early-alerts`, in half a minute. -->"
+    yield from ("# Early alerts", "", notice, "")
     yield "How long before its hard limit a trend is told. The incidents are made by a generator"
-    yield "(tests/rules/incidents.py), each after 90 quiet minutes and with noise; the rules as they"
-    yield "are exported are run over them by promtool, minute by minute, with their `for:`. Minutes"
-    yield "count from the beginning of the trouble."
+    yield "(tests/rules/incidents.py), each after 90 quiet minutes and with noise; the rules as"
+    yield "they are exported are run over them by promtool, minute by minute, with their `for:`."
+    yield "Minutes count from the beginning of the trouble."
     yield from ("", "| incident | early alert | after | hard alert | after | lead |")
     yield "|---|---|---|---|---|---|"
     leads = [incidents.lead(incident) for incident in INCIDENTS]

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from rules import files, promtool
 from rules.case import Case, Check, Series, document, series
+from supervisor.monitoring import alerts
 from supervisor.monitoring import rule as rules_as
 
 #: All incidents begin after so many quiet minutes.
@@ -314,3 +315,14 @@ def timeline(names: Sequence[str], made: Sequence[Series], minutes: int) -> dict
     for failure in failed:
         fired[failure.alert].add(promtool.seconds(failure.time) // 60)
     return fired
+
+
+def lead_checks(incident: Incident) -> Case:
+    """Return a case in which the early alert of an incident fires, at its first minute."""
+    minutes = BEGIN + 60
+    made = incident.make(random.Random(1), incident.level, minutes)
+    at = min(timeline([incident.early], made, minutes)[incident.early])
+    by = alerts.by_name()[incident.early][0].by
+    known = {"type": "export", "queue": "default", "service": "pay", "slot": "0"}
+    labels = {name: known.get(name, "a:9464") for name in by}
+    return Case(incident.name, made, [Check(f"{at}m", incident.early, (labels,))])

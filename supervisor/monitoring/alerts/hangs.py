@@ -19,7 +19,7 @@ HANGS = (
         """,
         hold="1m",
         severity=Severity.CRITICAL,
-        summary="A {{ $labels.type }} task runs past its timeout and was not ended.",
+        summary="A task of type {{ $labels.type }} runs past its timeout and was not ended.",
         description=(
             "It has used {{ $value | humanizePercentage }} of its own timeout. The hard timeout "
             "kills at 100 %: either the kill does not work or the node does not judge."
@@ -59,7 +59,7 @@ HANGS = (
         """,
         hold="1m",
         severity=Severity.INFO,
-        summary="A running {{ $labels.type }} task is about to hit its timeout.",
+        summary="A running task of type {{ $labels.type }} is about to hit its timeout.",
         description=(
             "It has used {{ $value | humanizePercentage }} of its timeout. At 100 % evidence is "
             "taken and it is killed; now it can still be looked at alive."
@@ -90,7 +90,7 @@ HANGS = (
         """,
         hold="1m",
         severity=Severity.WARNING,
-        summary="A {{ $labels.type }} task runs far longer than any before it: does it hang?",
+        summary="A task of type {{ $labels.type }} runs far longer than any before it: does it hang?",
         description=(
             "It has run for {{ $value | humanizeDuration }}: more than ten times the mean and "
             "twice the p99 of the last 6 hours. Its timeout is still to come."
@@ -121,7 +121,7 @@ HANGS = (
         """,
         hold="1m",
         severity=Severity.WARNING,
-        summary="A {{ $labels.type }} task has stopped making progress.",
+        summary="A task of type {{ $labels.type }} has stopped making progress.",
         description=(
             "It has reported progress before, and none for {{ $value | humanizeDuration }}. "
             "An autopsy is taken by the node when it stalls."

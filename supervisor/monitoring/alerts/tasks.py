@@ -128,7 +128,7 @@ FAILURES = (
             sum without (instance) (increase(supervisor_tasks_quarantined_total[1h])) > 0
         """,
         severity=Severity.WARNING,
-        summary="A {{ $labels.type }} task killed its worker again and again.",
+        summary="A task of type {{ $labels.type }} killed its worker again and again.",
         description=(
             '{{ $value | printf "%.0f" }} {{ $labels.type }} tasks were quarantined in the last '
             "hour: each ended max_crashes workers (segfault, out of memory, os._exit)."

@@ -146,8 +146,9 @@ def _run(node: NodeUnderTest, number: int) -> None:
     node.app.wait([one.task_id for one in handles], 60)
 
     def shown() -> bool:
-        alive = node.metrics()["supervisor_workers_alive", ()]
-        return alive == 2
+        found = node.metrics()
+        seen = [name for name, _ in found if name == "supervisor_worker_open_fds"]
+        return found["supervisor_workers_alive", ()] == len(seen) == 2
 
     eventually(shown, 10, "the workers are back")
 

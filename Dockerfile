@@ -22,11 +22,12 @@ RUN python -m pip wheel --no-index --no-deps --no-build-isolation --wheel-dir di
         --no-index --no-deps dist/*.whl
 
 FROM python:3.11.15-slim-bookworm
-# The state directory belongs to the user, so that a new volume there does as well.
+# The directories belong to the user, so that new volumes there do as well.
 RUN groupadd --gid 10001 tasks \
     && useradd --uid 10001 --gid tasks --no-create-home --home-dir /var/lib/task-supervisor \
         --shell /usr/sbin/nologin tasks \
-    && install --directory --owner=tasks --group=tasks --mode=0750 /var/lib/task-supervisor
+    && install --directory --owner=tasks --group=tasks --mode=0750 \
+        /var/lib/task-supervisor /var/lib/task-supervisor/autopsies
 COPY --from=build /opt/task-supervisor /opt/task-supervisor
 ENV PATH=/opt/task-supervisor/bin:$PATH \
     HOME=/var/lib/task-supervisor \

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,28 @@ from typing import Any
 
 import compose
 import image
+from servers import free_port
 
 from supervisor.worker import tree
 
 READY_S = 60.0
-#: Where programs are that this machine has for the images of PostgreSQL and Redis.
+OWN_IMAGE = "task-supervisor:0.1.0"
+#: Where programs are that this machine has for the images of others.
 PROGRAMS = "/usr/lib/postgresql/15/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: What these images begin a command with.
+ENTRYPOINTS = {"prom/prometheus": "prometheus", "prom/alertmanager": "prometheus-alertmanager"}
+#: Services whose programs there are for containers only; their files are read by other tests.
+ABSENT = ("grafana", "otel-collector")
+#: Where each service listens, in its own container.
+PORTS = {
+    "postgres": "5432",
+    "redis": "6379",
+    "node-1": "9464",
+    "node-2": "9464",
+    "web": "8080",
+    "prometheus": "9090",
+    "alertmanager": "9093",
+}
 
 #: What the image of PostgreSQL does on an empty volume before it hands over to the command.
 _FIRST_START = """
@@ -61,8 +77,11 @@ class Container:
     def start(self) -> Container:
         """Start its command; the log is a file beside its volumes."""
         command = [self._moved(word) for word in self.service["command"]]
-        if self.service["image"].startswith("postgres:"):
+        image_name = self.service["image"].partition(":")[0]
+        if image_name == "postgres":
             command = ["sh", "-ec", _FIRST_START, "entrypoint", *command]
+        elif image_name in ENTRYPOINTS:
+            command = [ENTRYPOINTS[image_name], *command]
         reading, writing = os.pipe()
         with os.fdopen(reading) as told, self.log_file.open("ab") as log:
             self.process = subprocess.Popen(
@@ -235,35 +254,37 @@ class Container:
         return entry.pw_uid, entry.pw_gid
 
     def _moved(self, text: str) -> str:
-        for ours, other in self.moved.items():
-            text = text.replace(ours, other)
-        return text
+        if not self.moved:
+            return text
+        longest_first = sorted(map(re.escape, self.moved), key=len, reverse=True)
+        return re.sub("|".join(longest_first), lambda found: self.moved[found[0]], text)
 
 
 class Stack:
-    """All containers of the file, started in the order in which they depend on each other."""
+    """The containers that can be had, started in the order in which they depend on each other."""
 
     def __init__(self, root: Path, variables: Mapping[str, str], made: image.Stage) -> None:
         root.chmod(0o755)
-        ports = {name: str(_free_port()) for name in ("postgres", "redis")}
+        ports = {name: str(free_port()) for name in PORTS}
         given = {
-            **variables,
             "POSTGRES_ADDRESS": f"127.0.0.1:{ports['postgres']}",
             "REDIS_ADDRESS": f"127.0.0.1:{ports['redis']}",
+            **variables,
         }
+        # Services name each other, and only one of each kind listens at a port.
+        addresses = {f"{name}:{PORTS[name]}": f"127.0.0.1:{port}" for name, port in ports.items()}
         self.containers = {
-            name: Container(name, service, root, *self._rest(name, service, made, ports))
+            name: Container(
+                name,
+                service,
+                root,
+                made if service["image"] == OWN_IMAGE else None,
+                {**addresses, **({PORTS[name]: ports[name]} if name in PORTS else {})},
+            )
             for name, service in compose.services(given).items()
+            if name not in ABSENT
         }
-
-    @staticmethod
-    def _rest(
-        name: str, service: compose.Service, made: image.Stage, ports: Mapping[str, str]
-    ) -> tuple[image.Stage | None, dict[str, str]]:
-        if name in ports:
-            default = {"postgres": "5432", "redis": "6379"}[name]
-            return None, {default: ports[name]}
-        return made, {"9464": str(_free_port())}
+        self.ports = ports
 
     def up(self) -> None:
         """Start every service when what it depends on is as it asks."""
@@ -308,10 +329,3 @@ def document(done: subprocess.CompletedProcess[str]) -> Any:
     """Return what a command printed with --json."""
     assert done.stdout, done.stderr
     return json.loads(done.stdout)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port

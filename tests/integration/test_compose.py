@@ -7,6 +7,8 @@ with its capabilities, on a read-only root, in a pid namespace; only ports diffe
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import shlex
@@ -17,12 +19,16 @@ import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 import compose
 import image
+import otlp
 import psycopg
 import pytest
-from container import Stack, document
+import yaml
+from container import ABSENT, OWN_IMAGE, Stack, document
 from harness import eventually
 
 from supervisor import App
@@ -32,7 +38,7 @@ from supervisor.settings import Settings, node_grace
 SECRETS = {name: f"test-{name.lower()}" for name in compose.variables() if "PASSWORD" in name}
 SERVICES = compose.services(SECRETS)
 NODES = ["node-1", "node-2"]
-OWN_IMAGE = "task-supervisor:0.1.0"
+WATCHERS = ["web", "prometheus", "alertmanager", "grafana", "otel-collector"]
 LOCK = compose.REPOSITORY / "requirements.lock"
 IMAGE_LOCK = compose.REPOSITORY / "deploy" / "requirements.lock"
 
@@ -52,8 +58,8 @@ def test_the_compose_file_follows_the_specification() -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "ok -- validation done"), done.stdout
 
 
-def test_it_has_the_servers_a_migration_and_two_nodes() -> None:
-    assert list(SERVICES) == ["postgres", "redis", "migrate", *NODES]
+def test_it_has_the_servers_a_migration_two_nodes_and_what_watches() -> None:
+    assert list(SERVICES) == ["postgres", "redis", "migrate", *NODES, *WATCHERS]
     assert SERVICES["migrate"]["command"] == ["supervisor", "db", "upgrade"]
     assert [SERVICES[name]["command"][:2] for name in NODES] == [["supervisor", "run"]] * 2
     names = [SERVICES[name]["environment"]["SUPERVISOR_NODE_NAME"] for name in NODES]
@@ -70,7 +76,7 @@ def test_nothing_starts_without_every_password(missing: str) -> None:
 def test_no_password_stands_in_the_file() -> None:
     told = {name: one.get("environment", {}) for name, one in compose.raw()["services"].items()}
     secret = [value for one in told.values() for name, value in one.items() if _SECRET.search(name)]
-    assert len(secret) == len(["PASSWORD"] * 2 + ["REDISCLI_AUTH"] + ["STORE", "QUEUE"] * 3)
+    assert len(secret) == len(["PASSWORD"] * 3 + ["REDISCLI_AUTH"] + ["STORE", "QUEUE"] * 4)
     assert [value for value in secret if "PASSWORD:?" not in value] == []
     assert SERVICES["node-1"]["environment"]["SUPERVISOR_STORE"] == (
         f"postgresql://supervisor:{SECRETS['SUPERVISOR_DB_PASSWORD']}@postgres:5432/supervisor"
@@ -121,12 +127,16 @@ def test_memory_and_logs_have_limits_and_what_ends_starts_again(name: str) -> No
 
 def test_every_service_that_stays_is_watched() -> None:
     checks = {name: service["healthcheck"] for name, service in SERVICES.items()}
-    assert checks.pop("migrate") == {"disable": True}
+    assert checks.pop("migrate") == checks.pop("otel-collector") == {"disable": True}
     assert {name: check["test"][1] for name, check in checks.items()} == {
         "postgres": "pg_isready",
         "redis": "redis-cli",
         "node-1": "python",
         "node-2": "python",
+        "web": "python",
+        "prometheus": "wget",
+        "alertmanager": "wget",
+        "grafana": "wget",
     }
     (own,) = [one for one in image.instructions() if one.name == "HEALTHCHECK"]
     assert checks["node-1"]["test"] == own.args
@@ -151,12 +161,19 @@ def test_a_node_is_given_the_time_that_its_longest_stop_takes() -> None:
 
 def test_only_one_service_builds_the_image_and_no_node_pulls_it() -> None:
     own = {name: one for name, one in SERVICES.items() if one["image"] == OWN_IMAGE}
-    assert list(own) == ["migrate", *NODES]
+    assert list(own) == ["migrate", *NODES, "web"]
     assert [name for name, one in own.items() if "build" in one] == ["migrate"]
-    assert [own[name]["pull_policy"] for name in NODES] == ["never"] * 2
+    assert [own[name]["pull_policy"] for name in (*NODES, "web")] == ["never"] * 3
     assert f":{_project()['version']}" in OWN_IMAGE
     others = {one["image"] for one in SERVICES.values()} - {OWN_IMAGE}
-    assert others == {"postgres:15-bookworm", "redis:7.2-bookworm"}
+    assert others == {
+        "postgres:15-bookworm",
+        "redis:7.2-bookworm",
+        "prom/prometheus:v3.5.3",
+        "prom/alertmanager:v0.28.1",
+        "grafana/grafana:12.1.1",
+        "otel/opentelemetry-collector-contrib:0.135.0",
+    }
 
 
 # -- Dockerfile
@@ -209,9 +226,11 @@ def test_every_source_that_is_copied_reaches_the_build_and_nothing_else() -> Non
 def test_the_lock_of_the_image_is_the_part_of_the_lock_that_a_node_needs() -> None:
     whole, part = _locked(LOCK), _locked(IMAGE_LOCK)
     assert part.items() <= whole.items()
-    direct = {_name(line) for line in _project()["dependencies"]}
+    extras = _project()["optional-dependencies"]
+    direct = {_name(line) for line in (*_project()["dependencies"], *extras["otel"])}
     assert direct <= part.keys()
-    tools = {_name(line) for line in _project()["optional-dependencies"]["dev"]} - direct
+    # What the exporter of spans brings along, tests read spans with.
+    tools = {_name(line) for line in extras["dev"]} - direct - {"opentelemetry-proto"}
     assert tools & part.keys() == set()
 
 
@@ -233,24 +252,96 @@ def _locked(file: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     return {name: (version, tuple(sorted(hashes.split()))) for name, version, hashes in entries}
 
 
+# -- what watches, as it stands
+
+
+def test_what_watches_asks_for_what_this_version_has() -> None:
+    command = [
+        *(sys.executable, "-m", "supervisor.cli", "check", "--metrics-listen", "0.0.0.0:9464"),
+        *("--prometheus", "deploy/prometheus/prometheus.yml", "--rules", "alerts"),
+        *("--alertmanager", "alerts/alertmanager.yml", "--dashboards", "dashboards", "--json"),
+    ]
+    done = subprocess.run(command, cwd=compose.REPOSITORY, capture_output=True, text=True)
+    found = [(one["about"], one["level"]) for one in json.loads(done.stdout)["findings"]]
+    watched = ["rules", "dashboards", "prometheus", "alertmanager"]
+    assert (done.returncode, found) == (0, [(about, "ok") for about in watched]), done.stdout
+
+
+def test_every_service_with_metrics_is_scraped_at_its_port() -> None:
+    jobs = _yaml("deploy/prometheus/prometheus.yml")["scrape_configs"]
+    targets = {
+        one["job_name"]: [target for group in one["static_configs"] for target in group["targets"]]
+        for one in jobs
+    }
+    assert targets == {
+        "supervisor": [f"{name}:9464" for name in NODES],
+        "supervisor-web": ["web:8080"],
+        "prometheus": ["127.0.0.1:9090"],
+        "alertmanager": ["alertmanager:9093"],
+    }
+
+
+def test_grafana_finds_its_prometheus_and_its_dashboards() -> None:
+    (source,) = _yaml("deploy/grafana/provisioning/datasources/prometheus.yml")["datasources"]
+    (provider,) = _yaml("deploy/grafana/provisioning/dashboards/supervisor.yml")["providers"]
+    assert source["url"] == "http://prometheus:9090"
+    targets = [target for _, target, _ in compose.mounts(SERVICES["grafana"])]
+    assert provider["options"]["path"] in targets
+
+
+def test_the_collector_takes_spans_where_nodes_send_them_and_uses_all_that_it_declares() -> None:
+    config = _yaml("deploy/otel/collector.yml")
+    endpoint = SERVICES["node-1"]["environment"]["OTEL_EXPORTER_OTLP_ENDPOINT"]
+    assert endpoint == "http://otel-collector:4318"
+    assert config["receivers"]["otlp"]["protocols"]["http"]["endpoint"] == "0.0.0.0:4318"
+    (pipeline,) = config["service"]["pipelines"].values()
+    for kind in ("receivers", "processors", "exporters"):
+        assert list(config[kind]) == pipeline[kind]
+
+
+def _yaml(path: str) -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load((compose.REPOSITORY / path).read_text("utf-8"))
+    return read
+
+
 # -- all of it at work
 
 
 @pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """The image built and every service up."""
+def collector() -> Iterator[otlp.Collector]:
+    """What takes the spans of the nodes, in the place of the service."""
+    with otlp.collecting() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def stack(collector: otlp.Collector) -> Iterator[Stack]:
+    """The image built and every service up that can be had here."""
     if os.geteuid() != 0 or not shutil.which("bwrap"):
         pytest.skip("needs root and bubblewrap: users and namespaces are made")
     built = Path(tempfile.mkdtemp(prefix="image-"))
-    made = Stack(Path(tempfile.mkdtemp(prefix="stack-")), SECRETS, image.build(built))
+    given = {**SECRETS, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+    made = Stack(Path(tempfile.mkdtemp(prefix="stack-")), given, image.build(built))
     try:
         made.up()
         for name in NODES:
             made[name].wait_healthy()
+        let_somebody_in(made)
         yield made
     finally:
         made.down()
         shutil.rmtree(built)
+
+
+def let_somebody_in(stack: Stack) -> None:
+    """Do what the page says; until then the pages do not open, and say why."""
+    web = stack["web"]
+    assert web.wait() == 1
+    assert "Add one with `supervisor users add NAME --role admin`" in web.log
+    words = "supervisor users add anna --role admin --autopsies --password-file -"
+    added = stack["node-1"].run("sh", "-c", f"echo correct horse battery | {words}")
+    assert added.returncode == 0, added.stderr
+    web.start()  # as the engine does, by itself
 
 
 @pytest.fixture(scope="module")
@@ -263,8 +354,9 @@ def app(stack: Stack) -> Iterator[App]:
 
 
 def test_every_service_is_healthy(stack: Stack) -> None:
-    health = {name: stack[name].is_healthy() for name in SERVICES if name != "migrate"}
-    assert health == {"postgres": True, "redis": True, "node-1": True, "node-2": True}
+    watched = [name for name in SERVICES if name not in ("migrate", *ABSENT)]
+    health = {name: stack[name].wait_healthy().is_healthy() for name in watched}
+    assert health == dict.fromkeys(watched, True)
 
 
 def test_the_servers_run_with_their_files(stack: Stack) -> None:
@@ -344,6 +436,58 @@ def test_evidence_is_complete_with_the_rights_of_a_node(stack: Stack, app: App) 
     assert "/app/tasks.py" in document(told)["report"]
     handle.cancel(by="tester", reason="seen")
     assert handle.wait(30).state == State.CANCELED
+
+
+def test_the_pages_show_the_evidence_of_every_node(stack: Stack, app: App) -> None:
+    """In what they share, the bundle of the test before."""
+    made = stack["node-2"].run("supervisor", "tokens", "create", "t", "--autopsies", "--json")
+    base = f"http://127.0.0.1:{stack.ports['web']}"
+    signed = {"Authorization": f"Bearer {document(made)['token']}"}
+    asked = Request(f"{base}/autopsies/latest?type=report", headers=signed)
+    with urlopen(asked, timeout=10) as answer:
+        assert answer.status == 200
+        place, page = answer.url, answer.read().decode()
+    assert "The bundle is not on this host" not in page
+    with urlopen(Request(f"{place}/bundle", headers=signed), timeout=10) as answer:
+        assert answer.read(2) == b"PK"
+    assert stack["web"].run("touch", "/var/lib/task-supervisor/autopsies/x").returncode == 1
+
+
+def test_prometheus_scrapes_all_and_the_alertmanager_hears_of_it(stack: Stack) -> None:
+    def api(service: str, path: str) -> Any:
+        with urlopen(f"http://127.0.0.1:{stack.ports[service]}{path}", timeout=5) as answer:
+            return json.load(answer)
+
+    def health() -> set[tuple[str, str, str]]:
+        targets = api("prometheus", "/api/v1/targets")["data"]["activeTargets"]
+        return {(one["labels"]["job"], one["health"], one["lastError"]) for one in targets}
+
+    jobs = ("supervisor", "supervisor-web", "prometheus", "alertmanager")
+    wanted = {(job, "up", "") for job in jobs}
+    with contextlib.suppress(AssertionError):
+        eventually(lambda: health() == wanted, 60, "all are scraped")
+    assert health() == wanted
+    groups = api("prometheus", "/api/v1/rules")["data"]["groups"]
+    written = [_yaml(f"alerts/{name}.rules.yml") for name in ("recording", "alerts", "slo")]
+    assert {one["name"] for one in groups} == {
+        group["name"] for content in written for group in content["groups"]
+    }
+    heard = "the alert that always fires"
+    eventually(lambda: [one for one in api("alertmanager", "/api/v2/alerts")
+                        if one["labels"]["alertname"] == "Watchdog"], 90, heard)  # fmt: skip
+    failed = [
+        rule["name"] for group in groups for rule in group["rules"] if rule["health"] == "err"
+    ]
+    assert failed == []
+
+
+def test_spans_of_tasks_come_from_the_nodes(
+    stack: Stack, app: App, collector: otlp.Collector
+) -> None:
+    handle = app.submit({"type": "report", "params": {"pages": 1}})
+    assert handle.wait(30).state == State.SUCCESS
+    (span,) = collector.wait(lambda: collector.of(handle.task_id), 20, "the span of the attempt")
+    assert (span.kind, span.attributes["supervisor.task.type"]) == ("CONSUMER", "report")
 
 
 def test_the_commands_of_the_page_work(stack: Stack) -> None:

@@ -28,7 +28,7 @@ CASES: Mapping[str, tuple[Sequence[Case], str]] = MappingProxyType(
         "queues": (of_queues.CASES, "1m"),
         "workers": (of_workers.CASES, "1m"),
         "services": (of_services.SERVICES, "1m"),
-        "slo": (of_services.SLO, "1m"),
+        "slo": (of_services.SLO, "2m"),
         "node": (of_node.CASES, "30s"),
     }
 )

@@ -36,7 +36,7 @@ HANGS = (
         [
             silent("TaskStuckPastTimeout", "12m", "13m"),
             fires("TaskStuckPastTimeout", "15m", "20m", type="export"),
-            silent("TaskCloseToTimeout", "8m", "15m"),
+            silent("TaskCloseToTimeout", "8m", "9m", "15m"),
             fires("TaskCloseToTimeout", "10m", "11m", type="export"),
         ],
     ),
@@ -57,10 +57,30 @@ HANGS = (
         "a task of a type that takes 2 s runs for minutes: it hangs",
         [
             *took("0+20x70", "0+10x70", "0+10x70"),
+            # Failures that took long are no measure.
+            series("running_duration_seconds_sum", "0+900x70", outcome="failed", **EXPORT),
+            series("running_duration_seconds_count", "0+10x70", outcome="failed", **EXPORT),
+            *(
+                series(
+                    "running_duration_seconds_bucket",
+                    values,
+                    outcome="failed",
+                    le=le,
+                    **EXPORT,
+                )
+                for le, values in (("30.0", "0x70"), ("600.0", "0+90x70"), ("+Inf", "0+90x70"))
+            ),
+            series(
+                "running_duration_seconds_bucket",
+                "0+10x70",
+                outcome="success",
+                le="600.0",
+                **EXPORT,
+            ),
             series("running_oldest_age_seconds", "0x60 0+60x12", **EXPORT),
         ],
         [
-            silent("TaskRunsUnusuallyLong", "60m", "62m"),
+            silent("TaskRunsUnusuallyLong", "60m", "62m", "63m"),
             fires("TaskRunsUnusuallyLong", "64m", "70m", type="export"),
         ],
     ),
@@ -69,6 +89,7 @@ HANGS = (
         [
             *took("0+20x70", "0+10x70", "0+10x70"),
             series("running_oldest_age_seconds", "50x70", **EXPORT),
+            series("running_oldest_age_seconds", "50x70", instance="b", **EXPORT),
         ],
         [silent("TaskRunsUnusuallyLong", "65m")],
     ),
@@ -85,6 +106,22 @@ HANGS = (
         [
             *took("0+150x70", "0+10x70", "0x70"),
             series("running_oldest_age_seconds", "100x70", **EXPORT),
+        ],
+        [silent("TaskRunsUnusuallyLong", "65m")],
+    ),
+    Case(
+        "mean 5 s and a slow tail of 100 s: for 150 s that is not unusual",
+        [
+            series("running_duration_seconds_sum", "0+50x70", outcome="success", **EXPORT),
+            series("running_duration_seconds_count", "0+10x70", outcome="success", **EXPORT),
+            *(
+                series(
+                    "running_duration_seconds_bucket", values, outcome="success", le=le, **EXPORT
+                )
+                for le, values in (("30.0", "0+9.5x70"), ("120.0", "0+10x70"), ("+Inf", "0+10x70"))
+            ),
+            series("running_oldest_age_seconds", "150x70", **EXPORT),
+            series("running_oldest_age_seconds", "150x70", instance="b", **EXPORT),
         ],
         [silent("TaskRunsUnusuallyLong", "65m")],
     ),
@@ -155,8 +192,9 @@ ZOMBIES = (
             zombies("lost", "2x20", instance="b"),
             zombies("stalled", "3x20"),
             zombies("stalled", "4x20", instance="b"),
-            running("100x20"),
-            running("100x20", instance="b"),
+            running("60x20"),
+            running("60x20", instance="b"),
+            series("running", "40x20", queue="default", type="resize"),
         ],
         [fires("ZombieShareHigh", "10m")],
         values=[
@@ -165,16 +203,24 @@ ZOMBIES = (
         ],
     ),
     Case(
-        "6 of 100: fires after a minute",
-        [zombies("stalled", "0x5 6x25"), running("100x30")],
+        "6 of 100 in two queues: fires after a minute",
+        [
+            zombies("stalled", "0x5 6x25"),
+            running("60x30"),
+            series("running", "40x30", queue="slow", type="export"),
+        ],
         [
             silent("ZombieShareHigh", "5m", "6m"),
             fires("ZombieShareHigh", "8m", "20m"),
         ],
     ),
     Case(
-        "4 of 100: no wave, but zombies",
-        [zombies("stalled", "4x30"), running("100x30")],
+        "4 of 100 in two queues: no wave, but zombies",
+        [
+            zombies("stalled", "4x30"),
+            running("60x30"),
+            series("running", "40x30", queue="slow", type="export"),
+        ],
         [silent("ZombieShareHigh", "5m"), fires("ZombieTasks", "5m", kind="stalled")],
     ),
     Case(
@@ -189,9 +235,9 @@ ZOMBIES = (
         values=[("job:supervisor_zombies_per_running:ratio", "5m", 1)],
     ),
     Case(
-        "lost tasks that are swept within minutes: silent",
-        [zombies("lost", "0x5 3x6 0x20")],
-        [silent("LostTasksNotSwept", "8m", "11m", "15m")],
+        "lost tasks that are swept within minutes, stalled ones that stay: silent",
+        [zombies("lost", "0x5 3x6 0x20"), zombies("stalled", "3x40")],
+        [silent("LostTasksNotSwept", "8m", "11m", "15m", "30m")],
     ),
     Case(
         "lost tasks that nobody sweeps: fires after ten minutes",
@@ -206,7 +252,7 @@ ZOMBIES = (
         "defunct children that stay",
         [series("unreaped", "0x3 2x20"), series("unreaped", "0 1 0 1 0 1 0 1 0 1 0", instance="b")],
         [
-            silent("UnreapedChildren", "4m", "5m"),
+            silent("UnreapedChildren", "4m", "5m", "6m"),
             fires("UnreapedChildren", "8m", "15m", instance="a"),
         ],
     ),
@@ -216,7 +262,7 @@ STOPS = (
     Case(
         "a canceled task still runs",
         [series("cancel_overdue", "0x3 1x20"), series("cancel_overdue", "0x23", instance="b")],
-        [silent("CancelOverdue", "4m", "5m"), fires("CancelOverdue", "8m", "15m")],
+        [silent("CancelOverdue", "4m", "5m", "6m"), fires("CancelOverdue", "8m", "15m")],
     ),
     Case(
         "a cancel that is overdue for a moment: silent",
@@ -261,7 +307,7 @@ STOPS = (
         "two fail within minutes on two nodes: told for an hour",
         [
             series("autopsies_total", "0x10 1x90", status="failed"),
-            series("autopsies_total", "0x10 1x90", instance="b", status="failed"),
+            series("autopsies_total", "0x10 1x90", instance="b", status="busy"),
         ],
         [fires("AutopsiesFailing", "15m", "60m"), silent("AutopsiesFailing", "75m")],
     ),

@@ -57,7 +57,7 @@ SCRAPE = (
             series("draining", "0x40", instance="c"),
         ],
         [
-            silent("SupervisorDrainStuck", "8m", "10m"),
+            silent("SupervisorDrainStuck", "8m", "10m", "11m"),
             fires("SupervisorDrainStuck", "13m", "30m", instance="a"),
         ],
     ),
@@ -71,7 +71,7 @@ LOOP = (
             series("loop_last_tick_timestamp_seconds", "0+15x40", instance="b"),
         ],
         [
-            silent("SupervisorLoopStalled", "5m15s", "5m45s"),
+            silent("SupervisorLoopStalled", "5m15s", "5m45s", "6m"),
             fires("SupervisorLoopStalled", "6m45s", "8m", instance="a"),
         ],
         "15s",
@@ -126,7 +126,10 @@ LOOP = (
     Case(
         "a node is fenced",
         [series("fenced", "0x20 1x40"), series("fenced", "0x60", instance="b")],
-        [silent("SupervisorFenced", "5m15s"), fires("SupervisorFenced", "6m", "9m", instance="a")],
+        [
+            silent("SupervisorFenced", "5m", "5m15s"),
+            fires("SupervisorFenced", "6m", "9m", instance="a"),
+        ],
         "15s",
     ),
     Case(
@@ -185,7 +188,7 @@ STORE = (
         "the store is away",
         [series("store_up", "1x20 0x40"), series("store_up", "1 0 0 1x60", instance="b")],
         [
-            silent("TaskStoreDown", "45s", "5m30s", "6m15s"),
+            silent("TaskStoreDown", "45s", "5m30s", "6m15s", "6m30s"),
             fires("TaskStoreDown", "7m15s", "9m", instance="a"),
         ],
         "15s",
@@ -259,7 +262,7 @@ STORE = (
     Case(
         "the doorbell is away; one that is restarted",
         [series("bell_up", "1x5 0x20"), series("bell_up", "1x5 0 1x20", instance="b")],
-        [silent("BellDown", "6m", "7m"), fires("BellDown", "10m", "20m", instance="a")],
+        [silent("BellDown", "6m", "7m", "8m"), fires("BellDown", "10m", "20m", instance="a")],
     ),
 )
 

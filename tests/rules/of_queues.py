@@ -42,7 +42,7 @@ CASES = (
     ),
     Case(
         "it grows by 1 % of what is started: the noise of a busy queue",
-        [in_queue("100+3x90"), started("0+300x90")],
+        [in_queue("100+4x90"), started("0+150x90"), started("0+150x90", instance="b")],
         [silent("TaskQueueGrowing", "40m", "80m")],
     ),
     Case(
@@ -50,21 +50,27 @@ CASES = (
         [
             in_queue("100+10.5x90"),
             in_queue("100+10.5x90", instance="b"),
+            series("in_queue", "7x90", queue="other", type="export"),
             started("0+150x90"),
             started("0+150x90", instance="b"),
         ],
         [fires("TaskQueueGrowing", "40m", queue="q")],
-        values=[("supervisor:in_queue", "20m", 310)],
+        values=[("supervisor:in_queue", "20m", 317)],
     ),
     Case(
         "15 tasks more than nothing: silent",
         [in_queue("0x20 0+1x15 15x30"), started("0+10x90")],
-        [silent("TaskQueueGrowing", "31m", "34m", "36m")],
+        [silent("TaskQueueGrowing", "31m", "34m", "36m", "39m", "40m", "42m")],
     ),
     Case(
         "from nothing to 40 over half an hour: fires",
-        [in_queue("0x20 0+1.3x40"), started("0+10x90")],
-        [fires("TaskQueueGrowing", "50m", queue="q")],
+        [
+            in_queue("0x20 0+0.7x40"),
+            series("in_queue", "0x20 0+0.7x40", type="resize", **Q),
+            started("0+10x90"),
+        ],
+        [fires("TaskQueueGrowing", "48m", queue="q")],
+        values=[("supervisor:in_queue", "50m", 40.6)],
     ),
     Case(
         "cron: each peak is worked off only in part",

@@ -39,7 +39,12 @@ SERVICES = (
     ),
     Case(
         "7 % fail: silent",
-        [calls("ok", "0+93x40"), calls("error", "0+7x40")],
+        [
+            calls("ok", "0+93x40"),
+            calls("error", "0+7x40"),
+            calls("ok", "0+93x40", instance="b"),
+            calls("error", "0+7x40", instance="b"),
+        ],
         [silent("DependencyErrorsHigh", "30m")],
     ),
     Case(
@@ -53,6 +58,21 @@ SERVICES = (
         [fires("DependencyErrorsHigh", "20m", service="pay")],
     ),
     Case(
+        "it failed for long and is well again: over after five minutes",
+        [
+            calls("ok", "0+10x60"),
+            calls("error", "0+10x30 300x30"),
+            took("sum", "0+100x30 3000+2x30"),
+            took("count", "0+20x60"),
+        ],
+        [
+            fires("DependencyErrorsHigh", "30m", service="pay"),
+            fires("DependencySlow", "30m", service="pay"),
+            silent("DependencyErrorsHigh", "37m"),
+            silent("DependencySlow", "37m"),
+        ],
+    ),
+    Case(
         "a hiccup of a minute: over after five",
         [calls("ok", "0+10x40"), calls("error", "0x10 20x40")],
         [silent("DependencyErrorsHigh", "9m", "11m", "17m")],
@@ -60,8 +80,10 @@ SERVICES = (
     Case(
         "calls take 1.5 s",
         [
-            took("sum", "0x5 0+15x40"),
-            took("count", "0x5 0+10x40"),
+            took("sum", "0x5 0+7.5x40"),
+            took("count", "0x5 0+5x40"),
+            took("sum", "0x5 0+7.5x40", instance="b"),
+            took("count", "0x5 0+5x40", instance="b"),
             calls("ok", "0x5 0+10x40"),
         ],
         [silent("DependencySlow", "6m"), fires("DependencySlow", "9m", "30m", service="pay")],
@@ -107,7 +129,7 @@ SERVICES = (
             calls("error", "0x50"),
         ],
         [
-            silent("DependencyHanging", "13m", "15m"),
+            silent("DependencyHanging", "13m", "15m", "16m"),
             fires("DependencyHanging", "18m", "30m", service="pay"),
         ],
     ),
@@ -128,7 +150,14 @@ SERVICES = (
 SLO = (
     Case(
         "20 % of all fail: all windows burn, each after its time",
-        [finished("success", "0+80x130"), finished("failed", "0+20x130")],
+        [
+            finished("success", "0+40x95"),
+            finished("success", "0+40x95", instance="b"),
+            finished("failed", "0+5x95"),
+            finished("failed", "0+5x95", instance="b"),
+            finished("timeout", "0+5x95"),
+            finished("timeout", "0+5x95", instance="b"),
+        ],
         [
             silent("TaskSuccessBudgetBurn", "2m"),
             *burns("5m", "1h"),
@@ -138,7 +167,12 @@ SLO = (
     ),
     Case(
         "10 % fail: six times the budget, not fourteen",
-        [finished("success", "0+90x130"), finished("timeout", "0+10x130")],
+        [
+            finished("success", "0+45x130"),
+            finished("success", "0+45x130", instance="b"),
+            finished("timeout", "0+5x130"),
+            finished("timeout", "0+5x130", instance="b"),
+        ],
         [*burns("40m", "6h"), *burns("120m", "6h", "1d")],
     ),
     Case(
@@ -169,6 +203,43 @@ SLO = (
             *burns("100m", "1d"),
             silent("TaskSuccessBudgetBurn", "190m"),
         ],
+    ),
+    Case(
+        "twenty bad minutes after good hours: an hour is not yet bad",
+        [finished("success", "0+100x100 10070+70x25"), finished("failed", "0x100 30+30x25")],
+        [silent("TaskSuccessBudgetBurn", "110m", "121m")],
+    ),
+    Case(
+        "a bad hour, and now a tenth fails: it does not go on like that",
+        [finished("success", "0+70x60 4290+90x12"), finished("failed", "0+30x60 1810+10x12")],
+        [*burns("68m", "6h", "1d")],
+    ),
+    Case(
+        "bad hours ago, good for an hour, bad again for ten minutes",
+        [
+            finished("success", "0+70x90 6400+100x65 12870+70x15"),
+            finished("failed", "0+30x90 2700x65 2730+30x15"),
+        ],
+        [*burns("165m", "1d")],
+    ),
+    Case(
+        "30 attempts an hour on two nodes, all of them fail",
+        [
+            finished("success", "0x80"),
+            finished("failed", "0+0.25x80"),
+            finished("failed", "0+0.25x80", instance="b"),
+        ],
+        [silent("TaskSuccessBudgetBurn", "30m"), *burns("62m", "1h", "6h")],
+    ),
+    Case(
+        "12 attempts an hour fail, and many are canceled or requeued: too few",
+        [
+            finished("success", "0x90"),
+            finished("failed", "0+0.2x90"),
+            finished("canceled", "0+5x90"),
+            finished("requeued", "0+5x90"),
+        ],
+        [silent("TaskSuccessBudgetBurn", "70m", "90m")],
     ),
     Case(
         "a single failure at night, of two attempts",

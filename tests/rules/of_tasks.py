@@ -45,7 +45,12 @@ FAILURES = (
     ),
     Case(
         "4 % failed: silent",
-        [finished("success", "0+96x40"), finished("failed", "0+4x40")],
+        [
+            finished("success", "0+90x40"),
+            finished("failed", "0+2x40"),
+            finished("timeout", "0+2x40"),
+            finished("success", "0+6x40", type="resize"),
+        ],
         [silent("TaskFailureRateHigh", "15m", "30m")],
     ),
     Case(
@@ -54,8 +59,12 @@ FAILURES = (
         [silent("TaskFailureRateHigh", "15m", "18m"), silent("TaskTypeAlwaysFails", "18m")],
     ),
     Case(
-        "18 attempts in ten minutes, half of them failed: too few to mean something",
-        [finished("success", "0+0.9x40"), finished("failed", "0+0.9x40")],
+        "18 attempts in ten minutes, half of them failed, and cancels: too few to mean something",
+        [
+            finished("success", "0+0.9x40"),
+            finished("failed", "0+0.9x40"),
+            finished("canceled", "0+3x40"),
+        ],
         [silent("TaskFailureRateHigh", "20m", "30m")],
     ),
     Case(
@@ -69,12 +78,16 @@ FAILURES = (
             finished("success", "0+5x40"),
             finished("failed", "0+5x40"),
             finished("canceled", "0+90x40"),
+            finished("success", "0+100x40", type="resize"),
         ],
         [
             fires("TaskFailureRateHigh", "30m", type="export"),
             fires("TaskCancelRateHigh", "30m", type="export"),
         ],
-        values=[("supervisor:failed_rate", "30m", 0.5), ("supervisor:canceled_rate", "30m", 0.9)],
+        values=[
+            ("supervisor:failed_rate", "30m", 0.0455),
+            ("supervisor:canceled_rate", "30m", 0.45),
+        ],
     ),
     Case(
         "requeued endings count in no rate",
@@ -123,13 +136,21 @@ FAILURES = (
         ],
     ),
     Case(
-        "low traffic, always times out",
-        [finished("success", "0x90"), finished("timeout", "0x10 1x10 2x10 3x60")],
+        "low traffic, always times out, on two nodes",
+        [
+            finished("success", "0x90"),
+            finished("timeout", "0x10 1x10 2x70"),
+            finished("failed", "0x15 1x75", instance="b"),
+        ],
         [fires("TaskTypeAlwaysFails", "35m", type="export")],
     ),
     Case(
-        "two failures and nothing else in an hour: not yet",
-        [finished("success", "0x90"), finished("failed", "0x10 1x10 2x60")],
+        "two failures and many cancels in an hour: not yet",
+        [
+            finished("success", "0x90"),
+            finished("canceled", "0+1x90"),
+            finished("failed", "0x10 1x10 2x60"),
+        ],
         [silent("TaskTypeAlwaysFails", "35m")],
     ),
     Case(
@@ -215,6 +236,22 @@ CANCELS = (
             series("stops_total", "0+0.35x90", phase="killed"),
         ],
         [fires("TasksIgnoreStop", "80m"), silent("TasksIgnoreStop", "5m")],
+    ),
+    Case(
+        "a node whose stops are killed, beside one whose stops are heard: silent",
+        [
+            series("stops_total", "0+0.4x90", phase="killed"),
+            series("stops_total", "0+0.7x90", instance="b", phase="asked"),
+        ],
+        [silent("TasksIgnoreStop", "80m")],
+    ),
+    Case(
+        "three kills in an hour among as many interrupts: too few",
+        [
+            series("stops_total", "0x10 2x90", phase="interrupted"),
+            series("stops_total", "0x10 1x10 2x10 3x90", phase="killed"),
+        ],
+        [silent("TasksIgnoreStop", "40m")],
     ),
     Case(
         "3 of 10 stops end with a kill: silent",

@@ -58,7 +58,10 @@ POOL = (
             exits("recycled", "0+50x35"),
             exits("crashed", "0+0.5x35", instance="b"),
         ],
-        [silent("WorkerCrashLoop", "7m"), fires("WorkerCrashLoop", "13m", "30m", instance="a")],
+        [
+            silent("WorkerCrashLoop", "7m", "8m", "9m"),
+            fires("WorkerCrashLoop", "13m", "30m", instance="a"),
+        ],
     ),
     Case(
         "four crashes in five minutes, and none after: silent",
@@ -128,6 +131,17 @@ POOL = (
             series("workers", "8x60", state="busy"),
             series("workers_desired", "8x60"),
             series("in_queue", "0x60", queue="q", type="export"),
+        ],
+        [silent("WorkersSaturated", "30m")],
+    ),
+    Case(
+        "one node of two is idle: silent",
+        [
+            series("workers", "8x60", state="busy"),
+            series("workers_desired", "8x60"),
+            series("workers", "0x60", instance="b", state="busy"),
+            series("workers_desired", "8x60", instance="b"),
+            series("in_queue", "3x60", queue="q", type="export"),
         ],
         [silent("WorkersSaturated", "30m")],
     ),

@@ -254,7 +254,7 @@ def _dependencies() -> Panel:
     return Panel(
         Kind.NUMBER,
         "Dependencies",
-        "1 where it answers all the nodes: the store and the doorbell.",
+        "Whether they answer all the nodes: the store and the doorbell.",
         Unit.SHORT,
         (
             Query(smallest(own("store_up")), "store"),
@@ -263,7 +263,7 @@ def _dependencies() -> Panel:
         width=6,
         limits=(Limit(1, Color.GOOD),),
         low=Color.BAD,
-        named=(Named("0", "away", Color.BAD), Named("1", "answers", Color.GOOD)),
+        named=(Named("0", "away", Color.BAD), Named("1", "up", Color.GOOD)),
         leads_to="dependencies",
     )
 

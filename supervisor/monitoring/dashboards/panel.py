@@ -32,6 +32,8 @@ FORMATS = {Kind.TABLE: "table", Kind.HEATMAP: "heatmap"}
 #: Each bar and cell stands for at least this long. It is near to what $__rate_interval becomes at a
 #: scrape every 15 s: were it far less, the same event would be in several bars.
 BAR = "1m"
+#: Where there is nothing but zeros, Grafana's axis would end at 100, that of a share at 10,000 %.
+SOFT = {Unit.SHORT: 1, Unit.RATIO: 0.1, Unit.PER_S: 0.1}
 DASH = {"fill": "dash", "dash": [8, 6]}
 UID = "supervisor-"
 
@@ -133,8 +135,7 @@ def _custom(panel: Panel) -> Json:
 
 def _lines(panel: Panel) -> Json:
     filled = 70 if panel.as_bars else 30 if panel.stacked else 0
-    # Where nothing is counted, the axis ends at 1, not at 100.
-    ends = {"axisSoftMax": 1} if panel.unit is Unit.SHORT else {}
+    ends = {"axisSoftMax": SOFT[panel.unit]} if panel.unit in SOFT else {}
     scale = {"type": "log", "log": 10} if panel.in_powers else {"type": "linear"}
     return {
         **ends,

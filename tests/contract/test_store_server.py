@@ -124,11 +124,12 @@ OLD_NODE = (
 )
 
 
-def test_a_store_of_the_previous_version_is_upgraded_and_old_nodes_go_on(
-    new_database: Callable[[], str],
+@pytest.mark.parametrize("revision", ["0001", "0002"])
+def test_a_store_of_an_earlier_version_is_upgraded_and_old_nodes_go_on(
+    new_database: Callable[[], str], revision: str
 ) -> None:
     url = new_database()
-    _at_revision(url, "0001")
+    _at_revision(url, revision)
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as old:
         old.execute(OLD_NODE[0])
         old.execute(
@@ -137,7 +138,7 @@ def test_a_store_of_the_previous_version_is_upgraded_and_old_nodes_go_on(
             " ('task_1', 'greet', 'default', 5, 'PENDING', 'submitted', now(), 0, 0, 0, false,"
             " now(), false, '{}')"
         )
-        with pytest.raises(StoreUnavailable, match="older schema 0001"):
+        with pytest.raises(StoreUnavailable, match=f"older schema {revision}"):
             open_store(url, create=False)
         with closing(open_store(url, create=True)) as store:
             (node,) = Reader(store).nodes()

@@ -65,9 +65,7 @@ class Arbiter:
         self._fencing = Fencing(floor, self._closing)
         self._mending = Mending(floor, own)
         self._leaving = Leaving(floor, self._closing)
-        self._reporting = Reporting(
-            floor, self.staffing, self._mending, self._listening.accounting
-        )
+        self._reporting = Reporting(floor, self.staffing, self._mending, self._listening.accounting)
         self._planned_s = self._pace.idle_s
         self._last_turn: float | None = None
 

@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 120
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-large bench-peers soak autopsy-score early-alerts lock clean system-packages
+.PHONY: help demo test check format bench bench-large bench-peers soak autopsy-score early-alerts dashboards-preview lock clean system-packages
 
 help:  ## Show the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,13 @@ autopsy-score: $(READY)  ## Examine programs that are stuck for a known reason; 
 # Half a minute on two cores.
 early-alerts: $(READY) system-packages  ## Measure how long before their limits trends are told.
 	@PYTHONPATH=tests $(BIN)/python -m rules
+
+# Needs node, Chromium and Prometheus; the first time npm installs some 400 MB into tools/.
+PREVIEW := tools/dashboard-preview
+dashboards-preview: $(READY)  ## Draw the dashboards into docs/pictures; ARGS=--help.
+	@test -d $(PREVIEW)/node_modules || nice -n 10 npm --prefix $(PREVIEW) ci --ignore-scripts
+	@nice -n 10 npm --prefix $(PREVIEW) run --silent build >/dev/null
+	@$(BIN)/python tools/preview_dashboards.py $(ARGS)
 
 # Three files: all of it, what of it the image has, and what builds the wheel in the image.
 COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-find-links \

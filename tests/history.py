@@ -244,8 +244,8 @@ class Story:
         slow = 3.0 if type.name == "export_report" and self._is(0.74, 1.1) else 1.0
         self._end(type, int(done), slow)
         both = {"queue": type.queue, "type": type.name}
-        running = min(done * type.mean_s * slow / step, 4.0)
-        running = max(1 if running > 0.3 else 0, round(running))
+        usual = max(1, round(min(type.per_s * type.mean_s * slow, 4.0)))
+        running = usual + self._wander(f"running {type.name}", 2) - 1 if done else usual
         self._everywhere("in_queue", int(self.waiting[type]), **both)
         self._everywhere("scheduled", self._wander(f"scheduled {type.name}", 4), **both)
         self._everywhere("running", running, **both)
@@ -253,7 +253,8 @@ class Story:
             self._oldest(node, type, running, slow)
 
     def _oldest(self, node: Node, type: Type, running: int, slow: float) -> None:
-        age = self.dice.uniform(0.4, 1.9) * type.mean_s * slow if running else 0.0
+        part = 0.4 + 0.1 * self._wander(f"age {node.instance} {type.name}", 15)
+        age = part * type.mean_s * slow if running else 0.0
         stuck = type.name == "transcode" and self._is(0.6, 0.66) and node is self.nodes[0]
         age = 0.9 * type.timeout_s * ((self.at - 0.6) / 0.06) + age if stuck else age
         node.set("running_oldest_age_seconds", age, type=type.name)

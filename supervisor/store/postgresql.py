@@ -71,6 +71,7 @@ class _Line(psycopg.Connection[Any]):
     """
 
     answer_s: float | None = ANSWER_S
+    used_at = float("-inf")
 
     def is_quiet(self) -> bool:
         """Say whether nothing has come in while it was idle: what comes then is its end."""
@@ -262,8 +263,11 @@ class ServerStore(Store):
                 return self._connect()
             try:
                 if connection.is_quiet():
-                    if self.clock.boot() - self.clock.measured_at > MEASURE_EVERY_S:
+                    now = self.clock.boot()
+                    since = min(self.clock.measured_at + MEASURE_EVERY_S, connection.used_at + 1.0)
+                    if now > since:  # what was used a moment ago needs no question of its own
                         self._measure(connection)
+                    connection.used_at = now
                     return connection
             except psycopg.OperationalError:
                 pass  # lost, and noticed by the measurement

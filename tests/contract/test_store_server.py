@@ -193,10 +193,8 @@ def test_a_lost_connection_is_replaced_at_the_next_transaction(
     scene: Scene, driver: psycopg.Connection
 ) -> None:
     scene.submit()
-    driver.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    )
+    others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    driver.execute(f"SELECT pg_terminate_backend(pid, 5000) {others}")  # waits until it is gone
     scene.submit()
     assert len(scene.reader.tasks().tasks) == 2
 

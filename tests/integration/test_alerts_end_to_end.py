@@ -23,7 +23,6 @@ from typing import Any, Self, TypeVar
 import pytest
 import quick_rules
 import yaml
-from conftest import Nursery
 from harness import COMMAND, MARKER, NodeUnderTest, eventually
 from monitoring_servers import Monitoring, Told
 from servers import free_port
@@ -121,7 +120,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(nursery: Nursery, monitoring: Monitoring) -> Iterator[Scene]:
+def scene(nursery: Any, monitoring: Monitoring) -> Iterator[Scene]:
     """A node, its pages, and the pair with the product's rules in quick motion."""
     node = nursery.make(APP, {"metrics_listen": monitoring.listen, "workers": WORKERS,
                               "timeout": 120, "on_heartbeat_lost": "capture"})  # fmt: skip

@@ -157,14 +157,17 @@ class TestEveryCommand:
             "demo", "run", "submit", "list", "show", "logs", "history", "cancel", "rerun", "fail",
             "pause", "resume", "queues", "nodes", "top",
             "autopsy capture", "autopsy export", "autopsy list", "autopsy show",
-            "archive", "archive search", "check", "config", "db upgrade",
+            "web", "users add", "users list", "users passwd", "users remove", "tokens create",
+            "tokens list", "tokens revoke", "archive", "archive search", "check", "config",
+            "rules export", "dashboards export", "db upgrade",
         ]  # fmt: skip
 
     def test_shared_flags_and_an_example(self, desk: Desk) -> None:
         for path, command in commands():
             flags = {flag for parameter in command.params for flag in parameter.opts}
-            shared = {"--json"} if path == "demo" else {"--json", "--store", "--config"}
-            assert shared <= flags, path  # a demo has a store of its own
+            needs_no_store = path in {"demo", "rules export", "dashboards export"}
+            shared = {"--json"} if needs_no_store else {"--json", "--store", "--config"}
+            assert shared <= flags, path
             result = desk.run(*path.split(), "--help")
             assert result.exit_code == 0
             example = result.stdout.split("Example:\n", 1)[1].split("\n")[0]
@@ -685,7 +688,7 @@ class TestCheck:
         found = self.findings(self.check(desk))
         found.pop("evidence")  # depends on what the host allows
         assert found == dict.fromkeys(
-            ("host", "name", "settings", "grace", "store", "autopsies", "metrics"), "ok"
+            ("host", "name", "settings", "grace", "store", "autopsies", "metrics", "traces"), "ok"
         )
 
     def test_a_short_grace_is_refused_with_the_sum(self, desk: Desk) -> None:

@@ -140,9 +140,9 @@ def test_a_killed_node_is_called_gone_everywhere(place: Place) -> None:
     [row] = [x for x in place.run("list").stdout.splitlines() if x.startswith("task_")]
     assert (row.split()[1], row.endswith("node gone")) == ("RUNNING", True)
     top = place.run("top").stdout.splitlines()
-    assert top[3].split() == ["host", str(pid), "gone", "0", "1", "-"]
-    assert top[4] == "no node runs: start one with `supervisor run`"
-    assert top[7].split() == [place.task_id, "export", "1", "-", "-", "node", "gone", "w1"]
+    assert top[4].split() == ["host", str(pid), "gone", "0", "1", "-"]
+    assert top[5] == "no node runs: start one with `supervisor run`"
+    assert top[8].split() == [place.task_id, "export", "1", "-", "-", "node", "gone", "w1"]
     queues = place.run("queues").stdout.splitlines()
     assert queues[-1] == "no node runs: RUNNING is the last word of one that is gone"
 

@@ -60,8 +60,8 @@ def _numbers() -> tuple[Panel, ...]:
             "Share of them in which every collector answered in time.",
             Unit.RATIO,
             share(complete, f"({done} > 0)"),
-            limits.good_from(0.9),
-            Color.WARN,
+            (Limit(0, Color.WARN), Limit(0.9, Color.GOOD)),
+            Color.CALM,
         ),
         _number(
             "p95 of a capture",

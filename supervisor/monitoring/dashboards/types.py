@@ -184,7 +184,8 @@ def _durations(alert: Thresholds) -> tuple[Panel, ...]:
             Kind.LINES,
             "p50, p95, p99 and the timeout",
             "Of attempts that ended in the last 10 minutes; the largest of the chosen types, so "
-            "choose one.",
+            "choose one. As exact as the buckets are wide: between 10 and 30 s, p99 may lie above "
+            "a timeout that no attempt went past.",
             Unit.SECONDS,
             (
                 *(

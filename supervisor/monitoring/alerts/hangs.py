@@ -90,7 +90,9 @@ HANGS = (
         """,
         hold="1m",
         severity=Severity.WARNING,
-        summary="A task of type {{ $labels.type }} runs far longer than any before it: does it hang?",
+        summary=(
+            "A task of type {{ $labels.type }} runs far longer than any before it: does it hang?"
+        ),
         description=(
             "It has run for {{ $value | humanizeDuration }}: more than ten times the mean and "
             "twice the p99 of the last 6 hours. Its timeout is still to come."

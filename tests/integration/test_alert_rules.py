@@ -40,12 +40,15 @@ def test_each_alert_fires_in_its_case_and_is_silent_in_its_look_alike(name: str)
     assert passed, output
 
 
+@pytest.mark.alone  # promtool keeps both cores busy: beside others these take minutes
+@pytest.mark.timeout(300)
 def test_annotations_are_as_they_were_seen() -> None:
     passed, output = promtool.run_file(ALERTS / "tests" / "annotations.test.yml")
     assert passed, output
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.alone
+@pytest.mark.timeout(300)
 def test_a_rule_that_is_broken_is_noticed() -> None:
     made = {name: mutation.of_file(name) for name in files.CASES}
     left = [

@@ -29,6 +29,7 @@ def tidy(ctx): ...
 def test_from_announcement_to_judgement(start_node: Start, tmp_path: Path) -> None:
     (tmp_path / "cli_node_app.py").write_text(APP)
     node = start_node("cli_node_app:app", pythonpath_extra=tmp_path)
+    eventually(lambda: len(node.reader.types()) == 2, 5, "its types are announced")
     types = [(view.type, view.queue, view.node_id) for view in node.reader.types()]
     assert types == [("export", "exports", node.node_id()), ("tidy", None, node.node_id())]
     submitted = node.cli_json("submit", "export", "--param", "rows=5", "--max-retries", "0")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from harness import NodeUnderTest
+from harness import NodeUnderTest, eventually
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_the_service_manager_hears_ready_watchdog_and_stopping(
     node.env["NOTIFY_SOCKET"] = manager.getsockname()
     node.start(wait=False)
     assert manager.recv(100) == b"READY=1"
-    assert node.worker_pids() != []
+    eventually(node.worker_pids, 5, "its workers are written down")
     assert manager.recv(100) == b"WATCHDOG=1"
     assert node.stop() == 0
     said = {manager.recv(100)}

@@ -46,10 +46,13 @@ def passes(args: Sequence[str], at_most: int) -> tuple[Pass, Pass]:
     spread = ("-n", str(processes if processes > 1 else 0))
     # Whole files, which share their nodes, in the order that conftest.py gives them.
     order = ("--dist=loadfile", "--no-loadscope-reorder")
+    # The other way ends the process of a test that takes too long, and pytest-xdist then waits for
+    # it for ever.
+    late = ("-o", "timeout_method=signal")
     return (
         Pass(
             f"side by side, up to {processes}",
-            ("-m", "not alone", *_ALL_THE_SAME, *spread, *order, *args),
+            ("-m", "not alone", *_ALL_THE_SAME, *spread, *order, *late, *args),
         ),
         Pass("one by one", ("-m", "alone", *_ALL_THE_SAME, *args)),
     )

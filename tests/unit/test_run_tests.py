@@ -8,7 +8,7 @@ import pytest
 
 from tools.run_tests import outcome, passes
 
-ORDER = ("--dist=loadfile", "--no-loadscope-reorder")
+ORDER = ("--dist=loadfile", "--no-loadscope-reorder", "-o", "timeout_method=signal")
 
 #: arguments → processes
 SPREAD = {

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import pytest
 from harness import (
     CANCELED,
     RUNNING,
@@ -44,6 +45,7 @@ def nobody_paid(node: NodeUnderTest, handles: list[Handle]) -> None:
     loop_never_waited(node)
 
 
+@pytest.mark.alone  # it bounds how long the way back takes
 def test_locked_for_half_a_minute(start_node: Start, tmp_path: Path) -> None:
     """Longer than heartbeat, progress and retry limits; 4 end meanwhile, 2 after, 100 wait."""
     began = time.monotonic()

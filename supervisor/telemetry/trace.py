@@ -57,7 +57,11 @@ def plan(environ: Mapping[str, str]) -> Plan:
     exporter = environ.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
     if exporter == "none":
         return Plan(off="OTEL_TRACES_EXPORTER is none")
-    endpoint = _endpoint(environ)
+    try:
+        endpoint = _endpoint(environ)
+    except ValueError as error:
+        remedy = "Correct OTEL_EXPORTER_OTLP_ENDPOINT, as in http://127.0.0.1:4318."
+        return Plan(off=f"the endpoint is no address: {error}", remedy=remedy)
     if not endpoint:
         return Plan(off="OTEL_EXPORTER_OTLP_ENDPOINT is not set")
     why, remedy = _refusal(environ, exporter, endpoint)
@@ -210,9 +214,10 @@ class Sender:
             if not self._is_planned:
                 wanted = plan(os.environ)
                 if not wanted.off:
-                    from supervisor.telemetry.trace_sdk import Producer
+                    with _refusing():
+                        from supervisor.telemetry.trace_sdk import Producer
 
-                    self._own = Producer(wanted.endpoint)
+                        self._own = Producer(wanted.endpoint)
                 self._is_planned = True
             return self._own
 
@@ -222,6 +227,17 @@ class Sender:
             own, self._own, self._is_planned = self._own, None, False
         if own is not None:
             own.close()
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Go on without spans where OpenTelemetry cannot read one of its variables."""
+    from supervisor.telemetry.events import emit
+
+    try:
+        yield
+    except ValueError as error:
+        emit("traces.refused", error=str(error), remedy="Correct the OTEL_* variable it names.")
 
 
 def _app_provider() -> Any:
@@ -250,10 +266,13 @@ def open_node_traces(node_id: str, failed: Callable[[], None]) -> NodeTraces | N
         emit("traces.refused", error=wanted.off, remedy=wanted.remedy)
     if wanted.off:
         return None
-    from supervisor.telemetry.trace_sdk import NodeTraces
+    with _refusing():
+        from supervisor.telemetry.trace_sdk import NodeTraces
 
-    emit("traces.started", endpoint=wanted.endpoint)
-    return NodeTraces(node_id, wanted.endpoint, failed)
+        traces = NodeTraces(node_id, wanted.endpoint, failed)
+        emit("traces.started", endpoint=wanted.endpoint)
+        return traces
+    return None
 
 
 # --- workers ----------------------------------------------------------------------------------

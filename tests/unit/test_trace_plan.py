@@ -420,3 +420,10 @@ def test_without_a_tracer_of_the_app_there_is_nothing_to_flush() -> None:
     flusher.flush()
     flusher.finish()
     assert [one.name for one in threading.enumerate() if one.name == "supervisor-flush"] == []
+
+
+def test_an_endpoint_that_is_no_address_is_refused_with_a_remedy() -> None:
+    told = trace.plan({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://[::1"})
+    assert told.refused
+    assert told.off == "the endpoint is no address: Invalid IPv6 URL"
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in told.remedy

@@ -362,17 +362,11 @@ class StoreScribe:
     def _looked_at(self, claims: Sequence[port.ClaimFor]) -> list[port.Claimed]:
         """Answer these claims with what is to be seen, and no task."""
         with self._ledger.looking() as look:
-            paused = look.paused()
-            return [
-                port.Claimed(
-                    claim.places,
-                    (),
-                    look.next_due(claim.queues, claim.types),
-                    scanned=claim.scan,
-                    paused=paused,
-                )
-                for claim in claims
-            ]
+            seen = [look.outlook(claim.queues, claim.types)() for claim in claims]
+        return [
+            port.Claimed(claim.places, (), one.next_due, scanned=claim.scan, paused=one.paused)
+            for claim, one in zip(claims, seen, strict=True)
+        ]
 
     def _claim(self, tx: Transaction, claim: port.ClaimFor) -> Callable[[], port.Claimed]:
         """Claim, and return what gives the answer once the transaction is over."""

@@ -57,6 +57,8 @@ _LIMITS = {
 #: a batch holds changes, how it is found does not.
 _DIRECT = {**_LIMITS, "plan_cache_mode": "force_generic_plan"}
 PREPARE_AFTER = 1
+#: A connection that was used so short a time ago, and is quiet, is not asked whether it lives.
+TRUSTED_S = 1.0
 #: The database's time is carried on by our own clock for this long.
 MEASURE_EVERY_S = 10.0
 #: Numbers the lock under which tables are changed.
@@ -264,8 +266,10 @@ class ServerStore(Store):
             try:
                 if connection.is_quiet():
                     now = self.clock.boot()
-                    since = min(self.clock.measured_at + MEASURE_EVERY_S, connection.used_at + 1.0)
-                    if now > since:  # what was used a moment ago needs no question of its own
+                    due = self.clock.measured_at + MEASURE_EVERY_S
+                    if now > min(
+                        due, connection.used_at + TRUSTED_S
+                    ):  # what was used a moment ago needs no question of its own
                         self._measure(connection)
                     connection.used_at = now
                     return connection

@@ -84,13 +84,13 @@ def test_a_future_task_is_claimed_at_its_second_and_not_before(scene: Scene) -> 
     due = START + timedelta(seconds=30)
     task_id = scene.submit(run_after=due, priority=9)
     with scene.ledger.looking() as look:
-        assert look.next_due(None, {"greet"}) == due
+        assert look.outlook(None, {"greet"})().next_due == due
     scene.pass_time(29.999999)
     assert scene.claim() == []
     scene.pass_time(0.000001)
     assert [claim.task_id for claim in scene.claim()] == [task_id]
     with scene.ledger.looking() as look:
-        assert look.next_due(None, {"greet"}) is None
+        assert look.outlook(None, {"greet"})().next_due is None
 
 
 def test_a_type_the_node_does_not_know_stays_pending(scene: Scene) -> None:
@@ -99,8 +99,8 @@ def test_a_type_the_node_does_not_know_stays_pending(scene: Scene) -> None:
     assert [claim.task_id for claim in scene.claim(5)] == [known]
     assert scene.state(task_id) is State.PENDING
     with scene.ledger.looking() as look:
-        assert look.next_due(None, {"greet"}) is None
-        assert look.next_due(None, {"alien"}) == START
+        assert look.outlook(None, {"greet"})().next_due is None
+        assert look.outlook(None, {"alien"})().next_due == START
 
 
 def test_only_the_named_queues_are_claimed_from(scene: Scene) -> None:
@@ -115,7 +115,7 @@ def test_a_paused_queue_rests_until_it_is_resumed(scene: Scene) -> None:
     with scene.ledger.transaction() as tx:
         assert tx.pause("mail", None, **who, now=START)
         assert not tx.pause("mail", None, **who, now=START)
-        assert tx.next_due(None, {"greet"}) is None
+        assert tx.outlook(None, {"greet"})().next_due is None
     assert scene.claim() == []
     with scene.ledger.transaction() as tx:
         assert tx.resume("mail", None, **who, now=START)

@@ -95,7 +95,7 @@ def _everything(scene: Scene) -> None:
         tx.checkpoint(first.task_id, 1, "{}", START)
         tx.marks("node_a")
         tx.orphans("node_b")
-        tx.next_due(None, {"greet"})
+        tx.outlook(None, {"greet"})()
     scene.cancel(first.task_id, later)
     scene.finish(first, returned("1"))
     scene.finish(first, returned("1"))

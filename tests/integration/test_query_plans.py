@@ -251,10 +251,9 @@ class Desk:
         looks("marks", lambda look: look.marks(_NODE))
         looks("orphans", lambda look: look.orphans("another"))
         looks("owned", lambda look: look.owned(_NODE))
-        looks("paused", lambda look: look.paused())
         looks("unended_nodes", lambda look: look.unended_nodes())
         types = {"plan", *(f"type_{n}" for n in range(20))}
-        looks("next_due", lambda look: look.next_due(None, types))
+        looks("outlook", lambda look: look.outlook(None, types)())
         does("outlook", lambda tx: tx.outlook(None, types)())
 
     def _archive(self) -> None:

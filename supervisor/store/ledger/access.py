@@ -11,7 +11,7 @@ from datetime import datetime
 
 from sqlalchemy import bindparam, delete, select, update
 
-from supervisor.store.ledger.audit import UNKNOWN_OPERATOR, NoteReason, write_note
+from supervisor.store.ledger.audit import UNKNOWN_OPERATOR, NoteReason, write_general_note
 from supervisor.store.record import TokenRecord, UserRecord
 from supervisor.store.schema import api_tokens, store_facts, web_sessions, web_users
 from supervisor.store.session import Ordered, Session, insert_into, ordered
@@ -39,10 +39,10 @@ class Access:
             user.name, user.password, user.role, user.sees_autopsies, at, user.created_by, at,
         )  # fmt: skip
         sees = "sees autopsies" if user.sees_autopsies else "sees no autopsies"
-        _note(
-            self._session, user.created_at, user.created_by, NoteReason.USER_ADDED,
-            f"{user.name}, {user.role}, {sees}",
-        )  # fmt: skip
+        told = f"{user.name}, {user.role}, {sees}"
+        write_general_note(
+            self._session, user.created_at, NoteReason.USER_ADDED, told, user.created_by
+        )
         return True
 
     def change_password(self, name: str, password: str, by: str, now: datetime) -> bool:
@@ -51,7 +51,7 @@ class Access:
         if self._session.write(_update_password, password, self._session.encode(now), name) == 0:
             return False
         self._session.write(_delete_sessions, name)
-        _note(self._session, now, by, NoteReason.PASSWORD_CHANGED, name)
+        write_general_note(self._session, now, NoteReason.PASSWORD_CHANGED, name, by)
         return True
 
     def remove_user(self, name: str, by: str, now: datetime) -> bool:
@@ -60,7 +60,7 @@ class Access:
         self._session.write(_delete_sessions, name)
         if self._session.write(_delete_user, name) == 0:
             return False
-        _note(self._session, now, by, NoteReason.USER_REMOVED, name)
+        write_general_note(self._session, now, NoteReason.USER_REMOVED, name, by)
         return True
 
     def begin_session(
@@ -80,15 +80,15 @@ class Access:
     def end_session(self, key_hash: str, name: str, now: datetime) -> None:
         """Sign a user out."""
         if self._session.write(_delete_session, key_hash):
-            _note(self._session, now, name, NoteReason.SIGNED_OUT, None)
+            write_general_note(self._session, now, NoteReason.SIGNED_OUT, None, name)
 
     def note_sign_in(self, name: str, how: str, now: datetime) -> None:
         """Note that somebody came in."""
-        _note(self._session, now, name, NoteReason.SIGNED_IN, how)
+        write_general_note(self._session, now, NoteReason.SIGNED_IN, how, name)
 
     def note_refusal(self, text: str, now: datetime) -> None:
         """Note that somebody was not let in."""
-        _note(self._session, now, UNKNOWN_OPERATOR, NoteReason.SIGN_IN_REFUSED, text)
+        write_general_note(self._session, now, NoteReason.SIGN_IN_REFUSED, text, UNKNOWN_OPERATOR)
 
     def add_token(self, token: TokenRecord) -> bool:
         """Write down an API token; False when its name is taken."""
@@ -106,17 +106,17 @@ class Access:
             self._session.encode(token.ends_at),
         )
         until = "for ever" if token.ends_at is None else f"until {token.ends_at:%Y-%m-%d %H:%M}Z"
-        _note(
-            self._session, token.created_at, token.created_by, NoteReason.TOKEN_CREATED,
-            f"{token.name}, {token.role}, {until}",
-        )  # fmt: skip
+        told = f"{token.name}, {token.role}, {until}"
+        write_general_note(
+            self._session, token.created_at, NoteReason.TOKEN_CREATED, told, token.created_by
+        )
         return True
 
     def revoke_token(self, name: str, by: str, now: datetime) -> bool:
         """Let a token in no more, at once; False when there is no such."""
         if self._session.write(_delete_token, name) == 0:
             return False
-        _note(self._session, now, by, NoteReason.TOKEN_REVOKED, name)
+        write_general_note(self._session, now, NoteReason.TOKEN_REVOKED, name, by)
         return True
 
     def web_key(self, new: str) -> str:
@@ -127,14 +127,6 @@ class Access:
             return str(row[0])
         self._session.write(_insert_fact, KEY_FACT, new)
         return new
-
-
-def _note(
-    session: Session, now: datetime, operator: str, reason: NoteReason, text: str | None
-) -> None:
-    write_note(
-        session, now, task_id=None, attempt=None, operator=operator, reason=reason, text=text
-    )
 
 
 def _lock_of(name: str) -> str:

@@ -80,10 +80,16 @@ def write_note(
     session.write(insert_audit, task_id, attempt, at, None, None, storable(operator), reason, note)
 
 
-def write_node_note(session: Session, now: datetime, reason: NoteReason, text: str) -> None:
-    """Write one note of the supervisor's own that is about no task."""
+def write_general_note(
+    session: Session,
+    now: datetime,
+    reason: NoteReason,
+    text: str | None,
+    operator: str = SUPERVISOR,
+) -> None:
+    """Write one note that is about no task."""
     write_note(
-        session, now, task_id=None, attempt=None, operator=SUPERVISOR, reason=reason, text=text
+        session, now, task_id=None, attempt=None, operator=operator, reason=reason, text=text
     )
 
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, bindparam, func, literal_column, or_, select, update
 
 from supervisor.model.states import Reason, State
-from supervisor.store.ledger.audit import NoteReason, write_node_note
+from supervisor.store.ledger.audit import NoteReason, write_general_note
 from supervisor.store.schema import audit_log, tasks
 from supervisor.store.session import Ordered, Session, ordered
 
@@ -32,7 +32,7 @@ def clock_set(session: Session, step_s: float, now: datetime) -> int:
         again = session.write(_update_due, at, at, was)
         session.write(_update_waiting, at, was, was)
     text = f"the wall clock was set by {step_s:+.1f} s; {again} tasks are due again at once"
-    write_node_note(session, now, NoteReason.CLOCK_SET, text)
+    write_general_note(session, now, NoteReason.CLOCK_SET, text)
     return again
 
 

@@ -104,18 +104,6 @@ class View:
         )
 
 
-def next_due(
-    session: Session, wanted: Sequence[str] | None, types: Collection[str]
-) -> datetime | None:
-    """Return when the first claimable task is (or was) due, or None when there is none."""
-    return View(session, wanted, types).next_due()
-
-
-def paused(session: Session) -> frozenset[tuple[str, int]]:
-    """Return what is paused: (queue, priority), or (queue, -1) for the queue as a whole."""
-    return frozenset((queue, priority) for queue, priority in session.rows(_select_paused))
-
-
 def best_due(
     session: Session,
     named: Sequence[Place],

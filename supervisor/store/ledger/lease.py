@@ -11,7 +11,7 @@ from datetime import datetime
 
 from sqlalchemy import text
 
-from supervisor.store.ledger.audit import NoteReason, write_node_note
+from supervisor.store.ledger.audit import NoteReason, write_general_note
 from supervisor.store.session import Ordered, Session, ordered
 
 
@@ -30,7 +30,7 @@ def revive(session: Session, node_id: str, lease_s: float, skew_s: float) -> boo
         return False
     now: datetime = session.decode(row[0])
     text_ = f"{node_id}: its lease was over; what ran on it has ended, and it takes tasks again"
-    write_node_note(session, now, NoteReason.NODE_RETURNED, text_)
+    write_general_note(session, now, NoteReason.NODE_RETURNED, text_)
     return True
 
 

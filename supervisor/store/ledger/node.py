@@ -15,7 +15,7 @@ from sqlalchemy import Select, bindparam, delete, func, literal_column, select, 
 from sqlalchemy.dialects.postgresql import insert
 
 from supervisor.model.record import Due, Mark, NodeRecord, ProcessIdentity
-from supervisor.store.ledger.audit import NoteReason, write_node_note
+from supervisor.store.ledger.audit import NoteReason, write_general_note
 from supervisor.store.ledger.finish import mark_of
 from supervisor.store.ledger.lease import own_time
 from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
@@ -69,7 +69,7 @@ def register_node(session: Session, node: NodeRecord, lease_s: float | None) -> 
         *_lease(session, node.started_at, lease_s),
     )
     note = f"{node.node_name} ({node.node_id}), pid {process.pid}"
-    write_node_note(session, node.started_at, NoteReason.NODE_STARTED, note)
+    write_general_note(session, node.started_at, NoteReason.NODE_STARTED, note)
 
 
 def _lease(session: Session, now: datetime, lease_s: float | None) -> tuple[Any, Any]:
@@ -83,7 +83,7 @@ def end_node(session: Session, node_id: str, now: datetime, note: str) -> None:
     """Write down that a node has ended; its first end stands."""
     session.write(_delete_node_types, node_id)
     if session.write(_update_node_ended, session.encode(now), note, node_id):
-        write_node_note(session, now, NoteReason.NODE_ENDED, f"{node_id}: {note}")
+        write_general_note(session, now, NoteReason.NODE_ENDED, f"{node_id}: {note}")
 
 
 def record_types(

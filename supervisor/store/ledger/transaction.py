@@ -72,17 +72,18 @@ class Look:
         """Return the RUNNING attempts of this node as the store has them, oldest claim first."""
         return node.owned(self._session, node_id, self._now())
 
-    def paused(self) -> frozenset[tuple[str, int]]:
-        """Return what is paused: (queue, priority), or (queue, -1) for the queue as a whole."""
-        return due.paused(self._session)
-
     def unended_nodes(self) -> list[NodeRecord]:
         """Return the nodes whose end nobody has written down, oldest first."""
         return node.unended_nodes(self._session)
 
-    def next_due(self, queues: Sequence[str] | None, types: Collection[str]) -> datetime | None:
-        """Return when the first claimable task is or was due; None when none waits."""
-        return due.next_due(self._session, queues, types)
+    def outlook(
+        self, queues: Sequence[str] | None, types: Collection[str], *, levels: bool = True
+    ) -> Callable[[], Outlook]:
+        """Ask what waits and what is paused; the answer is to be had even when all is over.
+
+        Without `levels` it does not say when the next is due.
+        """
+        return due.outlook(self._session, queues, types, levels=levels)
 
 
 class Transaction(Look):
@@ -133,15 +134,6 @@ class Transaction(Look):
             trace=trace,
             now=now,
         )
-
-    def outlook(
-        self, queues: Sequence[str] | None, types: Collection[str], *, levels: bool = True
-    ) -> Callable[[], Outlook]:
-        """Ask what waits after this; the answer is to be had even when the transaction is over.
-
-        Without `levels` it does not say when the next is due.
-        """
-        return due.outlook(self._session, queues, types, levels=levels)
 
     def started(self, starts: Sequence[Started]) -> None:
         """Note that these attempts run their first line, under these limits."""

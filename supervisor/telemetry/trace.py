@@ -52,7 +52,7 @@ class Plan:
 
 def plan(environ: Mapping[str, str]) -> Plan:
     """Read the standard variables and look for what is installed; nothing of it is imported."""
-    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+    if _is_disabled(environ):
         return Plan(off="OTEL_SDK_DISABLED is true")
     exporter = environ.get("OTEL_TRACES_EXPORTER", "").strip() or "otlp"
     if exporter == "none":
@@ -85,6 +85,10 @@ def _refusal(environ: Mapping[str, str], exporter: str, endpoint: str) -> tuple[
         why = f"{' and '.join(missing)} cannot be found"
         return why, "Install them: pip install 'task-supervisor[otel]'."
     return "", ""
+
+
+def _is_disabled(environ: Mapping[str, str]) -> bool:
+    return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
 def _of_traces(environ: Mapping[str, str], name: str) -> str:
@@ -244,7 +248,7 @@ def _app_provider() -> Any:
     """Return the tracer provider that the app has set up in this process, None if it has none."""
     api = sys.modules.get("opentelemetry.trace")
     find = getattr(api, "get_tracer_provider", None)
-    if api is None or find is None or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    if api is None or find is None or _is_disabled(os.environ):
         return None
     provider = find()
     stand_ins = (api.ProxyTracerProvider, api.NoOpTracerProvider)
@@ -297,16 +301,14 @@ def attached(traceparent: str) -> Iterator[None]:
 
 def _attach(traceparent: str) -> Any:
     api, context = sys.modules.get("opentelemetry.trace"), sys.modules.get("opentelemetry.context")
-    place = read_traceparent(traceparent)
-    if api is None or context is None or place is None:
+    if api is None or context is None:
         return None
-    remote = api.SpanContext(
-        int(place.trace_id, 16),
-        int(place.span_id, 16),
-        is_remote=True,
-        trace_flags=api.TraceFlags(place.flags),
-    )
-    return context.attach(api.set_span_in_context(api.NonRecordingSpan(remote)))
+    from supervisor.telemetry.trace_api import remote
+
+    place = remote(traceparent)
+    if place is None:
+        return None
+    return context.attach(api.set_span_in_context(api.NonRecordingSpan(place)))
 
 
 class Flusher:

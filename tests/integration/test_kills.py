@@ -24,6 +24,9 @@ from harness import (
 from supervisor.model.states import State
 from supervisor.store import TaskView
 
+#: What spins must get the CPU that it asks for, or the evidence may speak of the host instead.
+pytestmark = pytest.mark.alone
+
 NODE_SETTINGS = {"workers": 4}
 
 #: type → the first word of its diagnosis

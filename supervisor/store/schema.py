@@ -32,7 +32,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from supervisor.model.states import State
 
 #: The revision that this code reads and writes (the newest file in migrations/versions).
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 
 #: `queues.priority` of the row that stands for the queue as a whole.
 WHOLE_QUEUE = -1
@@ -356,4 +356,71 @@ api_tokens = Table(
     Column("created_by", String(200), nullable=False),
     Column("ends_at", Moment),
     Index("api_tokens_by_hash", "token_hash", unique=True),
+)
+
+#: What people ask of a node, by way of the store; a node answers each once.
+orders = Table(
+    "orders",
+    metadata,
+    _id("order_id", primary_key=True),
+    _id("node_id", nullable=False),
+    Column("kind", String(20), nullable=False),
+    _id("task_id"),
+    Column("attempt", Integer),
+    Column("operator", String(200), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("answered_at", Moment),
+    Column("answer", Text),
+    _partial("orders_open", "node_id", "created_at", where="answered_at IS NULL"),
+    Index("orders_of_task", "task_id", "created_at"),
+)
+
+#: What a node saw of itself and its workers, a row every few seconds, kept for an hour.
+vitals = Table(
+    "vitals",
+    metadata,
+    _id("node_id", primary_key=True),
+    Column("at", Moment, primary_key=True),
+    Column("document", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+#: An act on all tasks of a filter: carried out in steps by one web process after the other.
+bulk_acts = Table(
+    "bulk_acts",
+    metadata,
+    _id("bulk_id", primary_key=True),
+    Column("verb", String(20), nullable=False),
+    Column("query", Text, nullable=False),
+    Column("operator", String(200), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("total", BigInteger, nullable=False),
+    Column("done", BigInteger, nullable=False),
+    Column("refused", BigInteger, nullable=False),
+    _id("next_id"),  # where it goes on
+    Column("holder", String(64)),
+    Column("held_until", Moment),
+    Column("ended_at", Moment),
+    Column("ended_by", String(200)),  # who stopped it before its end
+    _partial("bulk_acts_open", "created_at", where="ended_at IS NULL"),
+    Index("bulk_acts_by_time", "created_at"),
+)
+
+#: What Alertmanager has told; one row for each time that an alert began.
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("fingerprint", String(64), primary_key=True),
+    Column("starts_at", Moment, primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("severity", String(40), nullable=False),
+    Column("labels", Text, nullable=False),
+    Column("annotations", Text, nullable=False),
+    Column("ends_at", Moment),
+    Column("received_at", Moment, nullable=False),
+    Index("alerts_by_time", "starts_at"),
+    _partial("alerts_firing", "starts_at", where="ends_at IS NULL"),
+    sqlite_with_rowid=False,
 )

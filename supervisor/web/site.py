@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, g, render_template, request, session
+from flask_babel import Babel
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import Forbidden, HTTPException
 
@@ -21,28 +22,17 @@ from supervisor import __version__
 from supervisor.client import Client
 from supervisor.clock import Clock, SystemClock
 from supervisor.errors import DependencyAway, Refused, StoreUnavailable
-from supervisor.model.access import Right
 from supervisor.telemetry.events import emit
-from supervisor.web import autopsies, overview, sign_in, tasks, wording
+from supervisor.web import wording
 from supervisor.web.cookie import Cookie
 from supervisor.web.door import Door
 from supervisor.web.measure import Measure
+from supervisor.web.pages import ROOMS
 from supervisor.web.visit import Answer, Route, Visit, go
 
-ROUTES = (
-    Route("sign_in", "/sign-in", sign_in.page, None),
-    Route("enter", "/sign-in", sign_in.enter, None, "POST"),
-    Route("leave", "/sign-out", sign_in.leave, Right.TASKS, "POST"),
-    Route("overview", "/", overview.page, Right.TASKS),
-    Route("tasks", "/tasks", tasks.listing, Right.TASKS),
-    Route("task", "/tasks/<task_id>", tasks.page, Right.TASKS),
-    Route("act", "/tasks/<task_id>/<verb>", tasks.act, Right.ACT, "POST"),
-    Route("autopsies", "/autopsies", autopsies.listing, Right.AUTOPSIES),
-    Route("latest", "/autopsies/latest", autopsies.latest, Right.AUTOPSIES),
-    Route("autopsy", "/autopsies/<autopsy_id>", autopsies.page, Right.AUTOPSIES),
-    Route("report", "/autopsies/<autopsy_id>/report", autopsies.report, Right.AUTOPSIES),
-    Route("bundle", "/autopsies/<autopsy_id>/bundle", autopsies.bundle, Right.AUTOPSIES),
-)
+ROUTES = tuple(route for room in ROOMS for route in room.ROUTES)
+#: What the pages speak; the first one where a browser asks for none of them.
+LANGUAGES = ("en", "zh_Hans")
 #: Far more than any form of ours; nothing is uploaded.
 REQUEST_MAX_BYTES = 64 * 1024
 #: How soon a page that found no store is asked for again.
@@ -103,6 +93,7 @@ class Site:
             WTF_CSRF_TIME_LIMIT=None,  # as long as the session
         )
         self._csrf.init_app(self.app)
+        Babel(self.app, locale_selector=_language)
         self._add_pages()
         self._add_words()
         self._add_edges()
@@ -171,6 +162,11 @@ class Site:
             answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         self.measure.end(answer.status_code)
         return answer
+
+
+def _language() -> str:
+    """Return the language that the browser likes best of those that the pages speak."""
+    return request.accept_languages.best_match(LANGUAGES) or LANGUAGES[0]
 
 
 def _healthz() -> Answer:

@@ -21,7 +21,7 @@ from supervisor.model.record import Answer as Outcome
 from supervisor.model.states import State
 from supervisor.store import AutopsyRecord, HistoryLine, TaskFilter, TaskView
 from supervisor.web import wording
-from supervisor.web.visit import Answer, Visit, argument, go, missing, show
+from supervisor.web.visit import Answer, Route, Visit, argument, go, missing, show
 from supervisor.words.ladder import ladder
 from supervisor.words.roll import NO_NODE, last_word, roll_call
 from supervisor.words.sentence import (
@@ -217,3 +217,10 @@ def _answer(visit: Visit, verb: Verb, done: Acted) -> str:
     if done.answer in _FOR_A_NODE and not roll_call(visit.reader).running:
         text += f"; {NO_NODE}"
     return text
+
+
+ROUTES = (
+    Route("tasks", "/tasks", listing, Right.TASKS),
+    Route("task", "/tasks/<task_id>", page, Right.TASKS),
+    Route("act", "/tasks/<task_id>/<verb>", act, Right.ACT, "POST"),
+)

@@ -17,7 +17,7 @@ from supervisor.model.states import State
 from supervisor.monitoring.threshold import Thresholds
 from supervisor.store.numbers import WINDOW_S, Ended, Live, Numbers
 from supervisor.store.view import AutopsyFilter, TaskFilter
-from supervisor.web.visit import Answer, Visit, show
+from supervisor.web.visit import Answer, Route, Visit, show
 from supervisor.web.wording import percent
 from supervisor.words.roll import Roll, roll_call
 from supervisor.words.sentence import diagnosis
@@ -182,3 +182,6 @@ def _of_running(scene: Scene) -> Iterator[Finding]:
 
 def _age(moment: datetime, now: datetime) -> str:
     return span(max(0.0, (now - moment).total_seconds()))
+
+
+ROUTES = (Route("overview", "/", page, Right.TASKS),)

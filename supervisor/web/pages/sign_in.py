@@ -6,7 +6,8 @@ import math
 
 from flask import request, session
 
-from supervisor.web.visit import Answer, Visit, go, own_path, show
+from supervisor.model.access import Right
+from supervisor.web.visit import Answer, Route, Visit, go, own_path, show
 
 
 def page(visit: Visit) -> Answer:
@@ -52,3 +53,10 @@ def _asking(visit: Visit, problem: str) -> str:
         by_link=visit.door.takes_link(),
         by_password=visit.door.has_users(),
     )
+
+
+ROUTES = (
+    Route("sign_in", "/sign-in", page, None),
+    Route("enter", "/sign-in", enter, None, "POST"),
+    Route("leave", "/sign-out", leave, Right.TASKS, "POST"),
+)

@@ -19,10 +19,11 @@ from autopsy.bundle import Bundle, read_bundle
 from autopsy.cause import MEANINGS
 from autopsy.errors import AutopsyError
 from autopsy.page import page_of
+from supervisor.model.access import Right
 from supervisor.store import AutopsyRecord
 from supervisor.store.view import AutopsyFilter
 from supervisor.web import wording
-from supervisor.web.visit import Answer, Visit, argument, go, missing, show
+from supervisor.web.visit import Answer, Route, Visit, argument, go, missing, show
 from supervisor.words.sentence import diagnosis
 
 PAGE = 50
@@ -164,3 +165,12 @@ def _causes(record: AutopsyRecord) -> list[dict[str, Any]]:
     """Return what the rules found, best first; nothing where that is no list of causes."""
     found = json.loads(record.diagnosis_json or "[]")
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+ROUTES = (
+    Route("autopsies", "/autopsies", listing, Right.AUTOPSIES),
+    Route("latest", "/autopsies/latest", latest, Right.AUTOPSIES),
+    Route("autopsy", "/autopsies/<autopsy_id>", page, Right.AUTOPSIES),
+    Route("report", "/autopsies/<autopsy_id>/report", report, Right.AUTOPSIES),
+    Route("bundle", "/autopsies/<autopsy_id>/bundle", bundle, Right.AUTOPSIES),
+)

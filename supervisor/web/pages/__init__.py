@@ -1,0 +1,13 @@
+"""The pages, one module for each room of the site.
+
+Each module ends with its ROUTES; a page is added by a module and its name here.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from supervisor.web.pages import autopsies, overview, sign_in, tasks
+
+#: In the order in which the navigation shows them.
+ROOMS: tuple[ModuleType, ...] = (sign_in, overview, tasks, autopsies)

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from machine import slowness
 
 from supervisor.model.health import Host
 from supervisor.model.record import ProcessIdentity
@@ -82,27 +83,44 @@ class House:
 CLAIMED = (State.PENDING, State.RUNNING, "claimed")
 
 
-def test_a_day_of_operation_takes_less_than_a_second() -> None:
+DAY_S = 86_400
+
+
+def _day() -> House:
+    """A node's house with the tasks of a day ahead of it; two of them fall silent."""
     house = House(Pace(idle_s=20, poll_s=20, busy_s=5), workers=4, max_retries=1)
-    day_s = 86_400
     start = house.clock.now()
     for hour in range(23):  # the last hour lets what began before it end
         at = start + timedelta(hours=hour)
         kinds = ["quick"] * 20 + ["report"] * 4 + ["crawl", "raises", "spins"]
         house.scribe.submit(TaskSpec(type=kind, run_after=at) for kind in kinds)
-    stuck = [house.run("silent", run_after=start + timedelta(hours=h)) for h in (3, 9)]
-    began = time.process_time()
-    turns = house.live(day_s)
-    took = time.process_time() - began
+    for hour in (3, 9):
+        house.run("silent", run_after=start + timedelta(hours=hour))
+    return house
 
+
+def test_a_day_of_operation_ends_every_task_as_it_should() -> None:
+    house = _day()
+    turns = house.live(DAY_S)
+    assert turns >= DAY_S / 20
     assert house.scribe.states() == Counter(
         {State.SUCCESS: 23 * 26, State.FAILED: 23, State.TIMEOUT: 2}
     )
     assert house.scribe.refused == 0
-    assert [house.moves(task)[1][2] for task in stuck] == ["heartbeat_lost", "heartbeat_lost"]
-    assert house.kills() == 2 * len(stuck)  # each was run twice, and killed twice
-    assert turns >= day_s / 20
-    assert took < 1.0, f"{turns} turns took {took:.2f} s"
+    silent = [name for name, task in house.scribe.tasks.items() if task.claim.type == "silent"]
+    assert [house.moves(task)[1][2] for task in silent] == ["heartbeat_lost", "heartbeat_lost"]
+    assert house.kills() == 2 * len(silent)  # each was run twice, and killed twice
+
+
+@pytest.mark.alone
+def test_a_day_of_operation_takes_less_than_a_second() -> None:
+    costs = []
+    for _ in range(3):  # what else the machine did only ever adds
+        house, slow = _day(), slowness()
+        began = time.process_time()
+        house.live(DAY_S)
+        costs.append((time.process_time() - began) / slow)
+    assert min(costs) < 1.0, f"CPU seconds of a day: {costs}"
 
 
 def test_nothing_of_a_task_is_kept_after_its_end() -> None:

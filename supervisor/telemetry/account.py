@@ -55,21 +55,25 @@ _EDGES: Mapping[str, tuple[float, ...]] = MappingProxyType(
 
 
 class _Sum:
-    """A number, or durations (by bucket, the last above all edges); `errors` are part of them."""
+    """A number, or durations (by bucket, the last above all edges), of which `errors` failed.
 
-    __slots__ = ("buckets", "edges", "errors", "total")
+    `good` is a sum of its own: buckets less errors, read while both grow, would fall now and then.
+    """
+
+    __slots__ = ("buckets", "edges", "errors", "good", "total")
 
     def __init__(self, edges: tuple[float, ...] = ()) -> None:
         self.edges = edges
         self.buckets = [0] * (len(edges) + 1)
         self.total = 0.0
-        self.errors = 0
+        self.errors = self.good = 0
 
-    def gain(self, buckets: Iterable[int], total: float, errors: int) -> None:
+    def gain(self, buckets: Sequence[int], total: float, errors: int) -> None:
         """Add durations that were sorted elsewhere, by the same edges."""
         self.buckets = [have + more for have, more in zip(self.buckets, buckets, strict=True)]
         self.total += total
         self.errors += errors
+        self.good += max(0, sum(buckets) - errors)
 
     def observe(self, value: float, times: int = 1) -> None:
         """Add a value, so many times."""
@@ -148,7 +152,7 @@ class Account(Collector):
         self._open_fds = open_fds
         standing: dict[str, int] = {}
         for service, number in in_flight.items():
-            shown = self._name("calls", "", service)
+            shown = self._name("calls", "", service, is_news=False)
             standing[shown] = standing.get(shown, 0) + number
         self._in_flight = standing
 
@@ -156,8 +160,11 @@ class Account(Collector):
         # A service is the same whoever calls it.
         return self._said.setdefault((kind, "" if kind == "calls" else type_name), {})
 
-    def _name(self, kind: str, type_name: str, name: str) -> str:
-        """Return under which name something is shown, letting it in if there is room."""
+    def _name(self, kind: str, type_name: str, name: str, *, is_news: bool = True) -> str:
+        """Return under which name something is shown, letting it in if there is room.
+
+        What only stands as it did (no news) is folded without being counted again.
+        """
         place = self._place(kind, type_name)
         if name in place:
             return name
@@ -167,7 +174,8 @@ class Account(Collector):
             if learned < LEARNED_MOST:
                 self._learned[key] = learned + 1
             else:
-                self._dropped(LABELS[kind])
+                if is_news:
+                    self._dropped(LABELS[kind])
                 name = OTHER
         place.setdefault(name, _Sum(_EDGES.get(kind, ())))
         return name
@@ -227,9 +235,8 @@ class Account(Collector):
         ended, flying = _counter(entries["calls_total"]), _gauge(entries["call_in_flight"])
         standing = self._in_flight
         for (service,), call in self._all("calls"):
-            errors = call.errors
-            ended.add_metric([service, "ok"], max(0, sum(call.buckets) - errors))
-            ended.add_metric([service, "error"], errors)
+            ended.add_metric([service, "ok"], call.good)
+            ended.add_metric([service, "error"], call.errors)
             flying.add_metric([service], standing.get(service, 0))
         yield ended
         yield flying

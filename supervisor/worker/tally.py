@@ -36,12 +36,12 @@ _SHARED = -1
 class _Times:
     """Durations by bucket; the last is for those above all edges."""
 
-    __slots__ = ("buckets", "edges", "errors", "sum_ns")
+    __slots__ = ("buckets", "edges", "sum_ns")
 
     def __init__(self, edges: tuple[float, ...]) -> None:
         self.edges = edges
         self.buckets = [0] * (len(edges) + 1)
-        self.sum_ns = self.errors = 0
+        self.sum_ns = 0
 
     def add(self, ns: int) -> None:
         """Add one."""
@@ -52,19 +52,23 @@ class _Times:
         """Add all of another."""
         self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)]
         self.sum_ns += other.sum_ns
-        self.errors += other.errors
 
 
 class _Shelf:
-    """What one thread has added."""
+    """What one thread has added.
 
-    __slots__ = ("calls", "codes", "counts", "steps")
+    Calls that failed are apart: so however a reader meets its author, neither they nor the others
+    are ever fewer than the reader has seen before.
+    """
+
+    __slots__ = ("calls", "codes", "counts", "failed", "steps")
 
     def __init__(self) -> None:
         self.counts: dict[str, float] = {}
         self.codes: dict[str, float] = {}
         self.steps: dict[str, _Times] = {}
         self.calls: dict[str, _Times] = {}
+        self.failed: dict[str, _Times] = {}
 
 
 class Span:
@@ -162,9 +166,7 @@ class Tally:
         failed = left_by is not None and not issubclass(left_by, GeneratorExit)
         if failed and left_by is not None and self._is_stop(left_by):
             return
-        times = _times(shelf.calls, name, CALL_BUCKETS)
-        times.add(ns)
-        times.errors += failed
+        _times(shelf.failed if failed else shelf.calls, name, CALL_BUCKETS).add(ns)
 
     def _is_stop(self, left_by: type[BaseException]) -> bool:
         if issubclass(left_by, Exception):
@@ -180,6 +182,7 @@ class Tally:
             _merge_numbers(whole.codes, shelf.codes)
             _merge_times(whole.steps, shelf.steps)
             _merge_times(whole.calls, shelf.calls)
+            _merge_times(whole.failed, shelf.failed)
         in_flight: dict[str, wire.InFlight] = {}
         for name, since_ns in self._in_flight.copy().values():
             known = in_flight.get(name, wire.InFlight(0, since_ns))
@@ -188,7 +191,10 @@ class Tally:
             counts={name: float(number) for name, number in whole.counts.items()},
             codes={name: float(number) for name, number in whole.codes.items()},
             steps={name: _timing(times) for name, times in whole.steps.items()},
-            calls={name: _timing(times) for name, times in whole.calls.items()},
+            calls={
+                name: _timing(_times(whole.calls, name, CALL_BUCKETS), whole.failed.get(name))
+                for name in (whole.calls | whole.failed)
+            },
             in_flight=in_flight,
         )
 
@@ -252,5 +258,9 @@ def _merge_times(whole: dict[str, _Times], part: dict[str, _Times]) -> None:
         _times(whole, name, times.edges).merge(times)
 
 
-def _timing(times: _Times) -> wire.Timing:
-    return wire.Timing(tuple(times.buckets), times.sum_ns / NS_PER_S, times.errors)
+def _timing(times: _Times, failed: _Times | None = None) -> wire.Timing:
+    errors = 0
+    if failed is not None:
+        errors = sum(failed.buckets)
+        times.merge(failed)
+    return wire.Timing(tuple(times.buckets), times.sum_ns / NS_PER_S, errors)

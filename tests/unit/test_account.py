@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from between import looks_between
 from prometheus_client.parser import text_string_to_metric_families
 
 from supervisor.telemetry.account import LEARNED_MOST
@@ -179,6 +180,38 @@ def test_services_are_the_same_for_all_types_and_in_flight_ones_are_bounded_too(
         metrics.account.stand({}, flying)
     services = {labels for name, labels in samples(metrics) if name == "supervisor_call_in_flight"}
     assert len(services) == LEARNED_MOST + 1
+
+
+def test_a_call_that_stands_for_long_is_not_counted_as_folded_again_and_again() -> None:
+    metrics = Metrics(types=["one"])
+    flying = {f"s{number:02}": 1 for number in range(LEARNED_MOST + 1)}
+    for _ in range(5):
+        metrics.account.stand({}, flying)
+    folded = 'supervisor_label_values_dropped_total{label="service"}'
+    assert f"{folded} 0.0" in metrics.render()[0].decode()
+    metrics.account.fail_call(f"s{LEARNED_MOST:02}", 1.0)
+    assert f"{folded} 1.0" in metrics.render()[0].decode()
+
+
+def test_no_counter_of_calls_ever_falls_however_a_scrape_meets_a_change() -> None:
+    metrics = Metrics(types=["one"])
+    account = metrics.account
+    zeros = [0] * (len(CALL_BUCKETS) + 1)
+
+    def calls() -> tuple[float, ...]:
+        families = {family.name: family for family in account.collect()}
+        return tuple(sample.value for sample in families["supervisor_calls"].samples)
+
+    def change() -> None:
+        account.time("calls", "one", "payments", [2, 1, *zeros[2:]], 0.01, 1)
+        account.fail_call("payments", 400.0)
+        account.time("calls", "one", "payments", [1, 0, *zeros[2:]], 0.01, 1)
+
+    account.declare("one", {"calls": ("payments",)})
+    seen = looks_between(change, calls, "telemetry/account.py")
+    assert (seen[0], seen[-1]) == ((0, 0), (2, 3))
+    for values in zip(*seen, strict=True):
+        assert list(values) == sorted(values)
 
 
 def test_series_of_a_full_app_stay_few() -> None:

@@ -6,11 +6,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
 import pytest
+from between import looks_between
 
 from supervisor.errors import Interruption, ShutdownRequested, SoftTimeout, TaskCanceled
 from supervisor.model.label import NO_WORDS, Words
@@ -153,6 +155,25 @@ def test_which_exceptions_are_the_services_fault(
     assert (sum(timing.buckets), timing.errors) == seen
     assert sum(scene.totals.steps["s"].buckets) == 1
     assert scene.totals.in_flight == {}
+
+
+def test_neither_good_calls_nor_failed_ones_become_fewer_however_a_reader_meets_them(
+    scene: Scene,
+) -> None:
+    def change() -> None:
+        for error in (None, ValueError("no"), None):
+            with suppress(ValueError), scene.tally.call("a"):
+                if error is not None:
+                    raise error
+
+    def calls() -> tuple[int, int]:
+        timing = scene.totals.calls.get("a", wire.Timing())
+        return sum(timing.buckets) - timing.errors, timing.errors
+
+    seen = looks_between(change, calls, "worker/tally.py")
+    assert (seen[0], seen[-1]) == ((0, 0), (2, 1))
+    for values in zip(*seen, strict=True):
+        assert list(values) == sorted(values)
 
 
 BAD_NAMES = [

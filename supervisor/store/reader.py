@@ -20,7 +20,7 @@ from supervisor.errors import Refused
 from supervisor.model.outcome import StopMark
 from supervisor.model.states import State
 from supervisor.store.engine import Store
-from supervisor.store.numbers import waiting
+from supervisor.store.levels import waiting
 from supervisor.store.record import AutopsyRecord, WorkerRecord
 from supervisor.store.schema import (
     WHOLE_QUEUE,

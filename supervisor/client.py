@@ -29,13 +29,19 @@ from supervisor.store import (
     Reader,
     Store,
     TaskView,
+    Transaction,
     is_present,
     new_task_id,
     open_store,
 )
 from supervisor.store.access import AccessBook
+from supervisor.store.alerts import AlertBook
 from supervisor.store.ledger.access import Access
+from supervisor.store.ledger.alerts import Telling
 from supervisor.store.ledger.audit import NoteReason
+from supervisor.store.orders import OrderDesk
+from supervisor.store.vitals import VitalsBook
+from supervisor.store.trail import Trail
 from supervisor.telemetry.trace import Sender, Sending
 
 __all__ = ["Acted", "Client", "Handle", "HistoryLine", "TaskView", "as_ids", "unknown_task"]
@@ -269,6 +275,18 @@ class Client:
         """Write down a bundle that was taken by hand."""
         self._ledger(create=False).run(lambda tx: tx.record_autopsy(record))
 
+    # --- nodes --------------------------------------------------------------------------------
+
+    @property
+    def orders(self) -> OrderDesk:
+        """What nodes are asked, and answer. Raises: StoreUnavailable when there is no store."""
+        return OrderDesk(self._opened(create=False), lambda: self._doorbell().ring("cancel"))
+
+    @property
+    def vitals(self) -> VitalsBook:
+        """What nodes see of themselves. Raises: StoreUnavailable when there is no store."""
+        return VitalsBook(self._opened(create=False))
+
     # --- the pages' door -----------------------------------------------------------------------
 
     @property
@@ -281,6 +299,28 @@ class Client:
         ledger = self._ledger(create=False)
         now = ledger.clock.now()
         return ledger.run(lambda tx: act(tx.access, now))
+
+    @property
+    def trail(self) -> Trail:
+        """The audit trail as a whole. Raises: StoreUnavailable when there is no store."""
+        return Trail(self._opened(create=False))
+
+    @property
+    def alerts(self) -> AlertBook:
+        """What Alertmanager has told. Raises: StoreUnavailable when there is no store."""
+        return AlertBook(self._opened(create=False))
+
+    def take_alerts(self, told: Sequence[Telling]) -> int:
+        """Write down a delivery of Alertmanager; return how many alerts it changed."""
+        ledger = self._ledger(create=False)
+        now = ledger.clock.now()
+
+        def take(tx: Transaction) -> int:
+            changed = tx.alerts.take(told, now)
+            tx.alerts.forget(now)
+            return changed
+
+        return ledger.run(take)
 
     def note_download(self, record: AutopsyRecord, *, by: str) -> None:
         """Write down that somebody takes a bundle home."""

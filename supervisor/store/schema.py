@@ -34,6 +34,9 @@ from supervisor.model.states import State
 #: The revision that this code reads and writes (the newest file in migrations/versions).
 SCHEMA_VERSION = "0005"
 
+#: Which audit rows are acts of people, as the index of them has it.
+BY_PEOPLE = "operator <> 'supervisor' AND reason <> 'submitted'"
+
 #: `queues.priority` of the row that stands for the queue as a whole.
 WHOLE_QUEUE = -1
 
@@ -200,6 +203,8 @@ audit_log = Table(
     Column("reason", String(40), nullable=False),
     Column("note", Text),
     Index("audit_of_task", "task_id", "id"),
+    # What people did; those who submit are left out, and so is every row of the hot path.
+    _partial("audit_of_people", "id", where=BY_PEOPLE),
 )
 
 outbox = Table(
@@ -374,6 +379,7 @@ orders = Table(
     Column("answer", Text),
     _partial("orders_open", "node_id", "created_at", where="answered_at IS NULL"),
     Index("orders_of_task", "task_id", "created_at"),
+    Index("orders_of_node", "node_id", "created_at"),
 )
 
 #: What a node saw of itself and its workers, a row every few seconds, kept for an hour.
@@ -383,6 +389,7 @@ vitals = Table(
     _id("node_id", primary_key=True),
     Column("at", Moment, primary_key=True),
     Column("document", Text, nullable=False),
+    Index("vitals_by_time", "at"),
     sqlite_with_rowid=False,
 )
 

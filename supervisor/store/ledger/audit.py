@@ -46,7 +46,34 @@ class NoteReason(StrEnum):
     PASSWORD_CHANGED = "password_changed"  # noqa: S105 - a word about one
     TOKEN_CREATED = "token_created"  # noqa: S105
     TOKEN_REVOKED = "token_revoked"  # noqa: S105
+    USER_DISABLED = "user_disabled"
     AUTOPSY_DOWNLOADED = "autopsy_downloaded"
+    CAPTURE_ORDERED = "capture_ordered"
+    NODE_DRAIN_ORDERED = "node_drain_ordered"
+    NODE_UNDRAIN_ORDERED = "node_undrain_ordered"
+    NODE_STOP_ORDERED = "node_stop_ordered"
+    ORDER_ANSWERED = "order_answered"
+    BUNDLE_OPENED = "bundle_opened"
+    BUNDLE_REFUSED = "bundle_refused"
+
+
+#: Notes of who came in and took what: more than a list of tasks tells.
+ACCESS_REASONS = frozenset(
+    {
+        NoteReason.SIGNED_IN,
+        NoteReason.SIGNED_OUT,
+        NoteReason.SIGN_IN_REFUSED,
+        NoteReason.USER_ADDED,
+        NoteReason.USER_REMOVED,
+        NoteReason.USER_DISABLED,
+        NoteReason.PASSWORD_CHANGED,
+        NoteReason.TOKEN_CREATED,
+        NoteReason.TOKEN_REVOKED,
+        NoteReason.AUTOPSY_DOWNLOADED,
+        NoteReason.BUNDLE_OPENED,
+        NoteReason.BUNDLE_REFUSED,
+    }
+)
 
 
 def insert_audit() -> Ordered:

@@ -18,6 +18,7 @@ from supervisor.model.record import Due, Mark, NodeRecord, ProcessIdentity
 from supervisor.store.ledger.audit import NoteReason, write_general_note
 from supervisor.store.ledger.finish import mark_of
 from supervisor.store.ledger.lease import own_time
+from supervisor.store.ledger.orders import answer_for_the_gone
 from supervisor.store.record import AutopsyRecord, Orphan, WorkerRecord
 from supervisor.store.schema import (
     attempts,
@@ -84,6 +85,7 @@ def end_node(session: Session, node_id: str, now: datetime, note: str) -> None:
     session.write(_delete_node_types, node_id)
     if session.write(_update_node_ended, session.encode(now), note, node_id):
         write_general_note(session, now, NoteReason.NODE_ENDED, f"{node_id}: {note}")
+        answer_for_the_gone(session, node_id, now)  # after: nothing more is asked of it from here
 
 
 def record_types(

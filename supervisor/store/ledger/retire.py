@@ -21,6 +21,7 @@ from supervisor.store.schema import (
     audit_log,
     autopsies,
     checkpoints,
+    orders,
     outbox,
     tasks,
 )
@@ -37,7 +38,7 @@ def forget(session: Session, copies: Sequence[Retired]) -> list[str]:
         if _is_same(session, copy, rows.get(copy.task_id)) and newest not in copy.audit_ids
     ]
     task_ids = _ids(same)
-    for build in (_delete_tasks, _delete_attempts, _delete_logs, _delete_checkpoints, _delete_due):
+    for build in _OF_TASKS:
         session.rows_of(build, task_ids)
     session.rows_of(_delete_autopsies, [one for copy in same for one in copy.autopsy_ids])
     session.rows_for(_delete_audit, [(one,) for copy in same for one in copy.audit_ids])
@@ -106,6 +107,20 @@ def _delete_checkpoints(size: int) -> Ordered:
 
 def _delete_due(size: int) -> Ordered:
     return _of_tasks(outbox, size)
+
+
+def _delete_orders(size: int) -> Ordered:
+    return _of_tasks(orders, size)
+
+
+_OF_TASKS = (
+    _delete_tasks,
+    _delete_attempts,
+    _delete_logs,
+    _delete_checkpoints,
+    _delete_due,
+    _delete_orders,
+)
 
 
 def _delete_autopsies(size: int) -> Ordered:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from supervisor.clock import Clock
 from supervisor.errors import StoreBusy
+from supervisor.model.order import Order
 from supervisor.model.outcome import Settlement
 from supervisor.model.record import (
     Acted,
@@ -39,9 +40,12 @@ from supervisor.store.ledger import (
     submit,
 )
 from supervisor.store.ledger.access import Access
+from supervisor.store.ledger.alerts import Alerts
 from supervisor.store.ledger.audit import SUPERVISOR, write_note
 from supervisor.store.ledger.due import Outlook
 from supervisor.store.ledger.intervene import Act
+from supervisor.store.ledger.orders import Orders, open_orders
+from supervisor.store.ledger.vitals import Vitals
 from supervisor.store.record import AutopsyRecord, Orphan, Retired, WorkerRecord
 from supervisor.store.session import Session
 
@@ -63,6 +67,10 @@ class Look:
     def marks(self, node_id: str) -> list[Mark]:
         """Return the stop marks on RUNNING attempts of this node."""
         return node.marks(self._session, node_id)
+
+    def open_orders(self, node_id: str) -> list[Order]:
+        """Return what this node was asked and has not answered, oldest first."""
+        return open_orders(self._session, node_id)
 
     def orphans(self, node_id: str) -> list[Orphan]:
         """Return the RUNNING attempts of every other node, oldest claim first."""
@@ -236,6 +244,21 @@ class Transaction(Look):
     def access(self) -> Access:
         """The verbs about who may sign in at the pages."""
         return Access(self._session)
+
+    @property
+    def alerts(self) -> Alerts:
+        """The verbs about what Alertmanager tells."""
+        return Alerts(self._session)
+
+    @property
+    def orders(self) -> Orders:
+        """The verbs about what nodes are asked."""
+        return Orders(self._session)
+
+    @property
+    def vitals(self) -> Vitals:
+        """The verbs about what nodes see of themselves."""
+        return Vitals(self._session)
 
     def note(
         self,

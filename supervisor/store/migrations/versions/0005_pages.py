@@ -1,6 +1,6 @@
 """What the pages need: orders to nodes, vitals of nodes, acts on many tasks, alerts that were told.
 
-Only new tables, so nodes and clients of older versions may run at once.
+Only new tables and an index, so nodes and clients of older versions may run at once.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from supervisor.store.schema import Moment
 revision = "0005"
 down_revision = "0004"
 
+_BY_PEOPLE = "operator <> 'supervisor' AND reason <> 'submitted'"
+
 
 def upgrade() -> None:
     _orders()
     _vitals()
     _bulk_acts()
     _alerts()
+    _open("audit_of_people", "audit_log", ["id"], _BY_PEOPLE)
 
 
 def _open(name: str, table: str, columns: list[str], where: str) -> None:
@@ -43,6 +46,7 @@ def _orders() -> None:
     )
     _open("orders_open", "orders", ["node_id", "created_at"], "answered_at IS NULL")
     op.create_index("orders_of_task", "orders", ["task_id", "created_at"], unique=False)
+    op.create_index("orders_of_node", "orders", ["node_id", "created_at"], unique=False)
 
 
 def _vitals() -> None:
@@ -54,6 +58,7 @@ def _vitals() -> None:
         sa.PrimaryKeyConstraint("node_id", "at"),
         sqlite_with_rowid=False,
     )
+    op.create_index("vitals_by_time", "vitals", ["at"], unique=False)
 
 
 def _bulk_acts() -> None:

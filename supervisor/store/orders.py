@@ -1,0 +1,87 @@
+"""Orders to nodes as people give and read them.
+
+Invariants: an order goes through the ledger, and the bell rings after its commit; what is open on a
+node whose end is written down reads as answered, whoever looks. Called by the client for the pages
+and the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from supervisor.model.order import UNANSWERED, Order, OrderKind
+from supervisor.store.engine import Store
+from supervisor.store.ledger import Ledger
+from supervisor.store.schema import nodes, orders
+
+#: Orders of one answer at most.
+ROWS_MAX = 50
+
+
+class OrderDesk:
+    """Gives and reads orders of one store; `ring` says that there is one. Safe between threads."""
+
+    def __init__(self, store: Store, ring: Callable[[], None]) -> None:
+        self._store = store
+        self._ring = ring
+
+    def ask(
+        self,
+        node_id: str | None,
+        kind: str,
+        *,
+        task_id: str | None = None,
+        attempt: int | None = None,
+        by: str,
+        reason: str,
+    ) -> str:
+        """Ask something of a node and return the order's id; one that is open is not doubled.
+
+        `capture` names the task, and the attempt that was seen; it needs no node. Raises: Refused
+        with what is true now when that attempt does not run there, or the node has ended.
+        """
+        ledger = Ledger(self._store)
+        now = ledger.clock.now()
+        order = ledger.run(
+            lambda tx: tx.orders.ask(
+                node_id, kind, task_id=task_id, attempt=attempt, by=by, reason=reason, now=now
+            )
+        )
+        self._ring()
+        return order.order_id
+
+    def of_task(self, task_id: str) -> list[Order]:
+        """Return what was asked about a task, newest first."""
+        return self._read(orders.c.task_id == task_id)
+
+    def of_node(self, node_id: str) -> list[Order]:
+        """Return what was asked of a node, newest first."""
+        return self._read(orders.c.node_id == node_id)
+
+    def order(self, order_id: str) -> Order | None:
+        """Return one order; None if there is none of this id."""
+        return next(iter(self._read(orders.c.order_id == order_id)), None)
+
+    def _read(self, wanted: sa.ColumnElement[bool]) -> list[Order]:
+        query = (
+            sa.select(*orders.c, nodes.c.ended_at)
+            .select_from(orders.outerjoin(nodes, nodes.c.node_id == orders.c.node_id))
+            .where(wanted)
+            .order_by(orders.c.created_at.desc(), orders.c.order_id.desc())
+            .limit(ROWS_MAX)
+        )
+        with self._store.reading() as connection:
+            return [_order(row) for row in connection.execute(query)]
+
+
+def _order(row: Any) -> Order:
+    *fields, ended_at = row
+    named = dict(zip((column.name for column in orders.c), fields, strict=True))
+    order = Order(**{**named, "kind": OrderKind(named["kind"])})
+    if order.answered_at is None and ended_at is not None:
+        return replace(order, answered_at=ended_at, answer=UNANSWERED)
+    return order

@@ -65,8 +65,9 @@ Metrics of scope *store* are the same from every node: `max without (instance)`;
 
 What is read from the store, from /proc and of what runs now is looked up when somebody scrapes:
 each collector in a thread of its own, waited for 2 s at most. Its answer serves for 20 times what
-it took (0.5 s to 60 s). What cannot be told is absent, never old: `supervisor_collector_success` is
-0 then. The rates and the p99 are absent of types of which nothing ended in ten minutes, and where
+it took (0.5 s to 60 s), so a number is never older than a minute; one that failed is asked again
+after 0.5 s. What cannot be told is absent, not shown as it was: `supervisor_collector_success` is 0
+then. The rates and the p99 are absent of types of which nothing ended in ten minutes, and where
 more ended than can be read (a million audit rows).
 
 Counters begin at 0 with each node and count an ending once it is written. While a node drains they

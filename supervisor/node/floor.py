@@ -170,7 +170,7 @@ class Floor:
     `fenced` says why nothing may run here; who watches over a frozen node hears by `vouch` until
     when it may. `skew_s` is how far this host's wall clock is ahead of `clock`, the store's; at
     `returned_at` (monotonic) the store was back after it had been away. `strays` counts processes
-    of ended attempts that do not die.
+    of ended attempts that run on after their kill.
     """
 
     node_id: str
@@ -272,7 +272,7 @@ class Floor:
         """End what ended attempts have left running."""
         strays = self.pool.sweep_strangers()
         self.strays = strays.left
-        self.metrics.set("unreaped", strays.left)
+        self.metrics.set("unreaped", strays.unreaped)
         self.metrics.inc("zombies_detected_total", strays.found, kind="orphan")
 
     def note(self, attempt: Attempt, reason: str, text: str) -> None:

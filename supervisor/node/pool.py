@@ -296,7 +296,7 @@ class ProcessPool:
         tools = self._tools.pids()
         if self._nursery.unborn():
             # One of the unknown children may be a newborn of ours: the next round.
-            return port.Strays(left=len(self._strays))
+            return self._strays_now(0)
         known = {worker.pid for worker in self._workers.values() if worker.pidfd >= 0}
         known |= self._nursery.pids() | self._captures.pids()
         known |= tools | (self._watchdog.pids() if self._watchdog else set())
@@ -306,7 +306,11 @@ class ProcessPool:
             tree.send_signal(pid, signal.SIGKILL)
         found = len(set(strangers) - self._strays)
         self._strays = {pid for pid in strangers if process.reap(pid) is None}
-        return port.Strays(found, len(self._strays))
+        return self._strays_now(found)
+
+    def _strays_now(self, found: int) -> port.Strays:
+        running = sum(map(tree.is_alive, self._strays))
+        return port.Strays(found, running, process.count_unreaped())
 
     def close(self) -> None:
         """End what is left; called once the arbiter has let every worker go."""

@@ -94,10 +94,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Strays:
-    """Adopted processes of no worker: found since the last time; not gone after it was killed."""
+    """Adopted processes of no worker: found since the last time; still running after their kill.
+
+    `unreaped`: children of any kind that have ended and are not collected.
+    """
 
     found: int = 0
     left: int = 0
+    unreaped: int = 0
 
 
 class Pool(Protocol):

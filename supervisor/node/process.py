@@ -130,6 +130,14 @@ def reap(pid: int) -> Death | None:
     return Death(how, usage.ru_maxrss * 1024, spent_of(usage))
 
 
+def count_unreaped() -> int:
+    """Return how many children of this process have ended and were not collected."""
+    return sum(
+        fields is not None and fields[0] == "Z"
+        for fields in map(tree.stat_fields, tree.children(os.getpid()))
+    )
+
+
 def kill_worker_tree(pid: int, born: int | None) -> int:
     """Stop the worker, end all below it, then the worker; return how many were below.
 

@@ -49,14 +49,17 @@ def of_workers() -> tuple[Metric, ...]:
             reason=("recycled", "interrupted", "stopped", "boot_failed", "crashed", "killed"),
         ),
         *_of_slots(),
-        gauge("unreaped", "Defunct children not yet reaped."),
+        gauge("unreaped", "Children of the node that have ended and are not reaped."),
         counter(
             "kills_total",
             "Workers killed with their tree, by verdict.",
             verdict=(*(str(code) for code in Code), "shutdown", "fenced"),
         ),
         gauge("types_held", "Types that wait since they ended too many workers."),
-        gauge("restart_halted", "1 while the pool waits for a person."),
+        gauge(
+            "restart_halted",
+            "1 while no worker is born since too many died; tried again after 2 s to a minute.",
+        ),
     )
 
 

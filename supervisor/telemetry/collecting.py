@@ -1,8 +1,8 @@
 """Metrics that are made when somebody asks: each source in a thread of its own, in limited time.
 
 Secret kept here: that a source which hangs cannot hang a scrape, and that a slow one cannot be kept
-busy by scraping: its answer serves for a multiple of the time it took. Where there is no answer
-there are no samples, never older ones. The sources are called by these threads only.
+busy by scraping: its answer serves for a multiple of the time it took, a minute at most. After
+that, and where it failed, there are no samples. The sources are called by these threads only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from supervisor.telemetry.events import emit
 
 #: A scrape waits this long for all sources together.
 WAIT_S = 2.0
-#: An answer serves for this many times what it took, but not shorter or longer than this.
+#: An answer serves for this many times what it took, but not shorter or longer than this; a failure
+#: for the least, so that the numbers are back as soon as their source is.
 REST_TIMES, REST_LEAST_S, REST_MOST_S = 20, 0.5, 60.0
 #: What is told of the sources themselves.
 _ABOUT = ("collector_duration_seconds", "collector_success")
@@ -56,12 +57,16 @@ class _Source:
     def ask(self) -> None:
         """Have it asked, unless its last answer still serves or it owes one."""
         with self._changed:
-            rest_s = min(max(REST_LEAST_S, REST_TIMES * self._took_s), REST_MOST_S)
-            serves = self._clock.mono() - self._ended_at < rest_s
+            serves = self._clock.mono() - self._ended_at < self._rest_s()
             if serves or self._busy_since is not None:
                 return
             self._busy_since = self._clock.mono()
         threading.Thread(target=self._run, name=f"collect-{self.name}", daemon=True).start()
+
+    def _rest_s(self) -> float:
+        if self._samples is None:
+            return REST_LEAST_S
+        return min(max(REST_LEAST_S, REST_TIMES * self._took_s), REST_MOST_S)
 
     def _run(self) -> None:
         samples: tuple[Sample, ...] | None = None

@@ -38,7 +38,7 @@ class Metric:
     """One metric; `labels` maps each label to its closed set (empty: registered at run time).
 
     With `at_scrape` a collector makes its samples when somebody asks, and there is none when it
-    cannot tell: never an old one.
+    cannot tell: what it told last serves for a minute at most.
     """
 
     name: str

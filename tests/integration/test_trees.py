@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from harness import (
 
 from supervisor.model.states import State
 
+PTRACE_SEIZE, WAIT_ALL = 0x4206, 0x40000000  # sources: ptrace(2), __WALL in waitpid(2)
 FAMILY_SIZE = 6  # sleep, setsid python, shell, two pool workers, double-forked daemon
 
 
@@ -107,6 +109,32 @@ def without_kill() -> tuple[str, ...]:
     return WITHOUT_KILL
 
 
+def shown(node: NodeUnderTest) -> tuple[float, float]:
+    """Return the orphans and the unreaped that the node shows."""
+    found = node.metrics()
+    return found["supervisor_zombies", (("kind", "orphan"),)], found["supervisor_unreaped", ()]
+
+
+def test_dead_child_that_a_debugger_holds_is_unreaped_and_no_orphan(
+    start_node: Start, tmp_path: Path
+) -> None:
+    """The kernel gives a dead process to its parent only after its tracer has asked."""
+    kin = tmp_path / "kin"
+    node = start_node("tests.programs.tasks_hanging:app")
+    handle = node.submit("spin", kin=str(kin))
+    node.started(handle)
+    eventually(lambda: len(seen(kin)) == FAMILY_SIZE - 1, 5)
+    traced = seen(kin)[-1].pid
+    if ctypes.CDLL(None).ptrace(PTRACE_SEIZE, traced, 0, 0) != 0:
+        pytest.xfail("no process may be traced on this machine")
+    try:
+        os.kill(node.attempts(handle.task_id)[0].pid, 9)
+        eventually(lambda: shown(node) == (0, 1), 5, "it is shown as not reaped")
+    finally:
+        assert os.waitpid(traced, WAIT_ALL)[0] == traced
+    eventually(lambda: shown(node) == (0, 0), 5, "it is reaped")
+
+
 @pytest.mark.parametrize(
     ("how", "state"), [("cancel", CANCELED), ("timeout", TIMEOUT), ("return", SUCCESS)]
 )
@@ -128,7 +156,7 @@ def test_child_of_another_user(
         assert (ours.alive, theirs.alive) == (False, True)
         if how != "return":
             assert not os.path.exists(f"/proc/{node.attempts(handle.task_id)[0].pid}")
-            eventually(lambda: node.metrics()["supervisor_unreaped", ()] == 1, 5, "it is shown")
+            eventually(lambda: shown(node) == (1, 0), 5, "it is shown as an orphan")
         assert node.run("ok").state is State.SUCCESS
         assert node.events("loop.failed") == []
     finally:

@@ -91,6 +91,34 @@ def test_a_slow_source_is_asked_for_a_twentieth_of_the_time(desk: Desk) -> None:
     assert desk.scrape()["outbox_pending"] == 2
 
 
+def test_no_answer_is_shown_that_is_older_than_a_minute(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.source.takes_s = 30.0
+    assert desk.scrape() == {"outbox_pending": 1, "duration_seconds": 30, "success": 1}
+    desk.clock.advance(59.9)
+    assert desk.scrape()["outbox_pending"] == 1
+    monkeypatch.setattr(collecting, "WAIT_S", 0.02)
+    desk.source.free.clear()  # from now on it does not come back
+    desk.clock.advance(0.2)
+    ticker = threading.Timer(0.05, desk.clock.advance, [10.0])
+    ticker.start()
+    found = desk.scrape()
+    ticker.join()
+    assert "outbox_pending" not in found
+    assert found["success"] == 0
+
+
+def test_what_took_long_to_fail_is_asked_again_at_once(desk: Desk) -> None:
+    desk.source.takes_s, desk.source.error = 3.0, TimeoutError("the store is away")
+    assert desk.scrape() == {"duration_seconds": 3, "success": 0}
+    desk.source.takes_s, desk.source.error = 0.0, None
+    desk.clock.advance(0.4)
+    assert desk.scrape() == {"duration_seconds": 3, "success": 0}
+    desk.clock.advance(0.2)
+    assert desk.scrape() == {"outbox_pending": 2, "duration_seconds": 0, "success": 1}
+
+
 def test_what_fails_is_absent_and_told_once(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     desk.source.error = ValueError("no such table")
     for _ in range(3):

@@ -148,7 +148,10 @@ TELEMETRY = (
                 "The log says why. backlog, recent, zombies ask the store: TaskStoreDown?",
                 "`curl -s 127.0.0.1:9464/metrics | grep supervisor_collector`.",
             ),
-            means="Numbers read at scrape time are left out when they cannot be read, never old.",
+            means=(
+                "Numbers read at scrape time are left out when they cannot be read. An answer that "
+                "took long serves for 20 times as long, a minute at most."
+            ),
             ignore="Never for long.",
         ),
     ),

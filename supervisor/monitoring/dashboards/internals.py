@@ -237,7 +237,7 @@ def _exporter() -> tuple[Panel, ...]:
         Panel(
             Kind.STATES,
             "Collectors",
-            "What a collector cannot tell is absent from /metrics, never old.",
+            "What a collector cannot tell is absent from /metrics, not shown as it was.",
             Unit.COUNT,
             (Query(smallest(own("collector_success"), "collector"), "{{collector}}"),),
             width=6,

@@ -25,9 +25,10 @@ ROWS_MAX = 1000
 class VitalsView:
     """What a node saw at one moment.
 
-    Shapes: `node` has cpu_s, rss, loop_lag_s, stage, workers_desired; each of `workers` has slot,
-    worker_id, pid, state, rss, cpu_s, fds, heartbeat_age_s, and task_id, attempt, since_progress_s,
-    progress ([done, total] or None), verdict.
+    Shapes: `node` has cpu_s, rss, loop_lag_s, stage, workers_desired, workers_alive and zombies (by
+    kind, as the metrics: stalled, heartbeat_lost, orphan); each of `workers` has slot, worker_id,
+    pid, state, rss, cpu_s, fds, heartbeat_age_s, and task_id, attempt, since_progress_s, progress
+    ([done, total] or None), verdict.
     """
 
     node_id: str

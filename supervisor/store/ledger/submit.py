@@ -25,7 +25,7 @@ from supervisor.store.session import Ordered, Session, id_names, ids, insert_int
 
 EVENT_DUE = "task.due"
 #: Of a larger batch so many are written at a time.
-AT_ONCE = 4096
+AT_ONCE = 128
 
 Row = tuple[Any, ...]
 

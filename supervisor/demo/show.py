@@ -49,7 +49,7 @@ class Show:
 
     def run(self) -> int:
         """Play until the time is up or somebody interrupts; 0 when nothing is left behind."""
-        signal.signal(signal.SIGTERM, _interrupt)
+        signal.signal(signal.SIGTERM, interrupt)
         try:
             with self._page:
                 self._play()
@@ -157,6 +157,7 @@ class Show:
             self._usage[line.task_id] = attempts[-1].usage if attempts else {}
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
+def interrupt(_number: int, _frame: FrameType | None) -> None:
+    """End a demo that gets a SIGTERM as Ctrl-C does."""
     sys.stderr.flush()
     raise KeyboardInterrupt

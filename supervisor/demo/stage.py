@@ -14,9 +14,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from supervisor.client import Client
@@ -72,9 +74,17 @@ class Leftover:
 class Stage:
     """Directory, settings and node of one demo."""
 
-    def __init__(self, given: Settings, clock: Clock) -> None:
+    def __init__(
+        self,
+        given: Settings,
+        clock: Clock,
+        *,
+        app: str = APP,
+        limits: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._clock = clock
-        self._values = {**SETTINGS, **_flags(given)}
+        self._app = app
+        self._values = {**SETTINGS, **limits, **_flags(given)}
         if problems := relation_problems(load_settings(self._values, {})):
             raise config_error(problems)
         self.directory = Path(tempfile.mkdtemp(prefix="supervisor-demo-"))
@@ -95,7 +105,7 @@ class Stage:
     def start(self, *, with_pages: bool) -> None:
         """Start the node and, for people, the pages."""
         with self.log.open("wb") as log:
-            self._node = self._started("run", APP, out=log, errors=log)
+            self._node = self._started("run", self._app, out=log, errors=log)
         if with_pages:
             with self._web_said.open("wb") as said, (self.directory / "web.log").open("wb") as log:
                 self._web = self._started("web", "--json", out=said, errors=log)

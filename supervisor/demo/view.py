@@ -148,7 +148,7 @@ def header(stage: Stage, scene: Scene, for_s: float | None) -> Iterator[Text]:
     """Return the lines on top."""
     until = "Ctrl-C ends it" if for_s is None else f"ends after {for_s:g} s"
     yield Text.assemble(("supervisor demo", "bold"), f"  {scene.age_s:.0f} s, {until}")
-    yield _line(f"{words.totals(scene)}", "")
+    yield _line(f"{words.totals(scene.counts)}", "")
     yield _line(f"pages    {scene.pages_url or 'they are starting …'}", "")
     yield _line(f"metrics  {scene.metrics_url or 'the node is starting …'}", "")
     yield _line(f"look in  supervisor top --store {stage.store}", "")
@@ -232,19 +232,10 @@ def epilogue(ending: Ending, width: int) -> Iterator[Any]:
     if scene.autopsies:
         yield Text(f"read it  autopsy show {words.most_telling(scene).path}", overflow="fold")
     yield Text()
-    yield Text(f"{words.totals(scene)}; {ending.duration_s:.0f} s in all")
+    yield Text(f"{words.totals(scene.counts)}; {ending.duration_s:.0f} s in all")
     for surprise in words.surprises(scene):
         yield Text(f"not as designed: {surprise}", style="red")
-    yield _left(ending)
-
-
-def _left(ending: Ending) -> Text:
-    if not ending.stopped_in_order:
-        return Text("the node did not stop in order", style="red")
-    if not ending.leftovers:
-        return Text("the node stopped in order and left no process behind", style="green")
-    found = "; ".join(f"{one.pid} {one.command}" for one in ending.leftovers)
-    return Text(f"left behind: {found}", style="red")
+    yield words.left_behind(ending.leftovers, in_order=ending.stopped_in_order)
 
 
 def summary(ending: Ending) -> dict[str, Any]:

@@ -12,8 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from rich.text import Text
+
 from supervisor.demo.cast import CAST, Part
 from supervisor.demo.scene import Scene
+from supervisor.demo.stage import Leftover
 from supervisor.model.states import ENDED, State
 from supervisor.store import AutopsyRecord
 from supervisor.store.view import TaskLine
@@ -93,10 +96,20 @@ def details(autopsy: AutopsyRecord, most: int) -> list[str]:
     return [_FOLDERS.sub("", line) for line in [*lines[:1], *stacks][:most]]
 
 
-def totals(scene: Scene) -> str:
+def totals(counts: Mapping[State, int]) -> str:
     """Count all tasks by their state."""
-    by_state = ", ".join(f"{count} {state}" for state, count in scene.counts.items() if count)
-    return f"{sum(scene.counts.values())} tasks: {by_state}"
+    by_state = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    return f"{sum(counts.values())} tasks: {by_state}"
+
+
+def left_behind(leftovers: Sequence[Leftover], *, in_order: bool) -> Text:
+    """Say how the node went and what outlived it."""
+    if not in_order:
+        return Text("the node did not stop in order", style="red")
+    if not leftovers:
+        return Text("the node stopped in order and left no process behind", style="green")
+    found = "; ".join(f"{one.pid} {one.command}" for one in leftovers)
+    return Text(f"left behind: {found}", style="red")
 
 
 def surprises(scene: Scene) -> list[str]:

@@ -98,6 +98,21 @@ def test_people_get_a_link_to_the_pages(scratch: Path) -> None:
     assert demo.wait(30) == 0
 
 
+@pytest.mark.timeout(90)
+def test_a_live_demo_keeps_working_and_leaves_nothing(scratch: Path) -> None:
+    done = run_demo("--live", "--for", "20", "--json", scratch=scratch)
+    assert done.stderr == ""
+    summary = json.loads(done.stdout)
+    assert (done.returncode, summary["leftovers"]) == (0, [])
+    assert summary["stopped_in_order"] is True
+    states = summary["states"]
+    assert states["RUNNING"] == 0
+    assert states["SUCCESS"] > 25
+    assert states["CANCELED"] >= 1
+    assert states["TIMEOUT"] >= 1
+    assert list(scratch.glob("supervisor-demo-*/autopsies/*-timeout.zip"))
+
+
 def test_a_wrong_setting_is_refused_before_anything_is_made(scratch: Path) -> None:
     done = run_demo("--for", "2", "--workers", "0", scratch=scratch)
     assert done.returncode == 2

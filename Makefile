@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 120
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-large bench-peers soak autopsy-score early-alerts dashboards-preview lock clean system-packages
+.PHONY: help demo test check format bench bench-large bench-peers soak autopsy-score early-alerts dashboards-preview lock vendor clean system-packages
 
 help:  ## Show the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,7 @@ check: $(READY)  ## Lint, format, types, layers, and generated pages in step.
 	@$(BIN)/mypy --strict supervisor autopsy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/generate_docs.py --check
+	@$(BIN)/python tools/vendor_assets.py --check
 
 format: $(READY)  ## Format the code, sort imports, write the generated pages.
 	@$(BIN)/ruff check --fix --quiet . || true
@@ -91,6 +92,9 @@ lock: $(READY)  ## Write the lock files anew from pyproject.toml.
 	@$(COMPILE) --constraint=requirements.lock --extra=otel --output-file=deploy/requirements.lock pyproject.toml
 	@$(COMPILE) --allow-unsafe --only-build-deps --build-deps-for=wheel \
 		--output-file=deploy/build-requirements.lock pyproject.toml
+
+vendor: $(READY)  ## Fetch the scripts of others that the pages use, in the versions pinned.
+	@$(BIN)/python tools/vendor_assets.py
 
 clean:  ## Remove the environment and what tools left behind.
 	@rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

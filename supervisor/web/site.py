@@ -1,19 +1,18 @@
 """The site: every route with the right it needs, what goes with every answer, and how errors end.
 
 Invariants: a page is only reached through `_guarded`, which asks the door first; what changes
-something carries a token of this session or is signed by an API token; no answer may run a script
-or be framed by another site; while the store is away every page says so with 503.
+something carries a token of this session or is signed by an API token; no answer may run another
+script than our own files or be framed by another site; while the store is away every page says so
+with 503.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, g, render_template, request, session
+from flask import Flask, Response, g, render_template, request, session, url_for
 from flask_babel import Babel
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import Forbidden, HTTPException
@@ -24,13 +23,15 @@ from supervisor.clock import Clock, SystemClock
 from supervisor.errors import DependencyAway, Refused, StoreUnavailable
 from supervisor.telemetry.events import emit
 from supervisor.web import wording
+from supervisor.web.asset import Assets
 from supervisor.web.cookie import Cookie
 from supervisor.web.door import Door
 from supervisor.web.measure import Measure
 from supervisor.web.pages import ROOMS
-from supervisor.web.visit import Answer, Route, Visit, go
+from supervisor.web.visit import Answer, Room, Route, Visit, go, is_refresh
 
 ROUTES = tuple(route for room in ROOMS for route in room.ROUTES)
+NAVIGATION: tuple[Room, ...] = tuple(room.ROOM for room in ROOMS if hasattr(room, "ROOM"))
 #: What the pages speak; the first one where a browser asks for none of them.
 LANGUAGES = ("en", "zh_Hans")
 #: Far more than any form of ours; nothing is uploaded.
@@ -38,8 +39,8 @@ REQUEST_MAX_BYTES = 64 * 1024
 #: How soon a page that found no store is asked for again.
 AGAIN_S = 5
 POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-src 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; "
+    "form-action 'self'; frame-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": POLICY,
@@ -50,7 +51,6 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_STYLE = Path(__file__).parent / "static" / "style.css"
 
 
 class Reach:
@@ -82,6 +82,7 @@ class Site:
         self._csrf = CSRFProtect()
         self._reach = Reach(SystemClock())
         self.measure = Measure()
+        self._assets = Assets()
         self.app = Flask("supervisor.web")
         self.app.session_interface = Cookie(client)
         self.app.config.update(
@@ -137,8 +138,16 @@ class Site:
     def _add_words(self) -> None:
         self.app.jinja_env.filters.update(wording.FILTERS)
         self.app.jinja_env.trim_blocks = self.app.jinja_env.lstrip_blocks = True
-        style = hashlib.sha256(_STYLE.read_bytes()).hexdigest()[:12]
-        self.app.jinja_env.globals.update(version=__version__, style=style)
+        self.app.jinja_env.globals.update(
+            version=__version__,
+            asset=self._asset,
+            navigation=NAVIGATION,
+            language=_language,
+            is_refresh=is_refresh,
+        )
+
+    def _asset(self, name: str) -> str:
+        return url_for("static", filename=name, v=self._assets.version(name))
 
     # --- before, after, instead ---------------------------------------------------------------
 
@@ -159,7 +168,8 @@ class Site:
         for name, value in HEADERS.items():
             answer.headers.setdefault(name, value)
         if request.endpoint == "static":
-            answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+            file = (request.view_args or {}).get("filename")
+            answer.headers["Cache-Control"] = self._assets.caching(file, request.args.get("v"))
         self.measure.end(answer.status_code)
         return answer
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from flask import redirect, render_template, request
 from flask.typing import ResponseReturnValue
+from flask_babel import LazyString
 
 from supervisor.client import Client
 from supervisor.model.access import Person, Right
@@ -57,6 +58,19 @@ class Route:
     method: str = "GET"
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """An entry of the navigation: the route that it leads to, and the letter to press after `g`.
+
+    A module of pages has one as ROOM when its pages are to be found in the navigation.
+    """
+
+    name: str
+    label: LazyString
+    needs: Right
+    key: str
+
+
 def show(template: str, visit: Visit, **values: Any) -> str:
     """Return a page."""
     return render_template(template, visit=visit, **values)
@@ -83,6 +97,11 @@ def own_path(given: str | None) -> str:
     text = given or ""
     is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
     return text if is_own else "/"
+
+
+def is_refresh() -> bool:
+    """Say whether a page that is shown asks for its parts again, and nobody has gone anywhere."""
+    return "HX-Request" in request.headers and "HX-Boosted" not in request.headers
 
 
 def argument(name: str, most: int = 200) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -86,6 +86,36 @@ def percent(share: float | None) -> str:
     return f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}"
 
 
+def clock(seconds: float) -> str:
+    """Return the time of a day, of seconds since 1970."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")
+
+
+def amount(value: float | None, unit: str = "") -> str:
+    """Return a number of a chart with its unit, as the script of the pages writes it."""
+    if value is None:
+        return "–"
+    if unit == "bytes":
+        return size(int(value))
+    if unit == "ratio":
+        return percent(value)
+    text = f"{value:,}" if value == int(value) else f"{value:.3g}"
+    return f"{text} {unit}".rstrip()
+
+
+def sparkline(values: Sequence[float | None], width: int, height: int) -> list[str]:
+    """Return the points of the lines that join the values; they are apart where one is missing."""
+    most = max((value for value in values if value is not None), default=0) or 1
+    step = (width - 2) / max(1, len(values) - 1)
+    lines_: list[list[str]] = [[]]
+    for at, value in enumerate(values):
+        if value is None:
+            lines_.append([])
+        else:
+            lines_[-1].append(f"{1 + at * step:.1f},{1 + (height - 2) * (1 - value / most):.1f}")
+    return [" ".join(points) for points in lines_ if points]
+
+
 def query(parts: Sequence[tuple[str, str]]) -> str:
     """Return the query of an address, of those parts that say something."""
     return urlencode([part for part in parts if part[1]], quote_via=quote, safe="/")
@@ -103,6 +133,9 @@ FILTERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "percent": percent,
         "span": span,
         "told": told,
+        "clock": clock,
+        "amount": amount,
+        "sparkline": sparkline,
         "size": size,
     }
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Response, send_file
+from flask_babel import lazy_gettext as _l
 from werkzeug.exceptions import NotFound
 
 from autopsy.bundle import Bundle, read_bundle
@@ -23,7 +24,7 @@ from supervisor.model.access import Right
 from supervisor.store import AutopsyRecord
 from supervisor.store.view import AutopsyFilter
 from supervisor.web import wording
-from supervisor.web.visit import Answer, Route, Visit, argument, go, missing, show
+from supervisor.web.visit import Answer, Room, Route, Visit, argument, go, missing, show
 from supervisor.words.sentence import diagnosis
 
 PAGE = 50
@@ -167,6 +168,7 @@ def _causes(record: AutopsyRecord) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
+ROOM = Room("autopsies", _l("Autopsies"), Right.AUTOPSIES, "a")
 ROUTES = (
     Route("autopsies", "/autopsies", listing, Right.AUTOPSIES),
     Route("latest", "/autopsies/latest", latest, Right.AUTOPSIES),

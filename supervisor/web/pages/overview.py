@@ -12,12 +12,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from flask_babel import lazy_gettext as _l
+
 from supervisor.model.access import Right
 from supervisor.model.states import State
 from supervisor.monitoring.threshold import Thresholds
 from supervisor.store.numbers import WINDOW_S, Ended, Live, Numbers
 from supervisor.store.view import AutopsyFilter, TaskFilter
-from supervisor.web.visit import Answer, Route, Visit, show
+from supervisor.web.visit import Answer, Room, Route, Visit, show
 from supervisor.web.wording import percent
 from supervisor.words.roll import Roll, roll_call
 from supervisor.words.sentence import diagnosis
@@ -184,4 +186,5 @@ def _age(moment: datetime, now: datetime) -> str:
     return span(max(0.0, (now - moment).total_seconds()))
 
 
+ROOM = Room("overview", _l("Overview"), Right.TASKS, "o")
 ROUTES = (Route("overview", "/", page, Right.TASKS),)

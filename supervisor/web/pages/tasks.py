@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from flask import request
+from flask_babel import lazy_gettext as _l
 from werkzeug.exceptions import BadRequest
 
 from supervisor.model.access import Right
 from supervisor.model.states import State
 from supervisor.store import HistoryLine, TaskFilter
 from supervisor.web import wording
-from supervisor.web.visit import Answer, Route, Visit, argument, show
+from supervisor.web.visit import Answer, Room, Route, Visit, argument, show
 from supervisor.words.roll import roll_call
 from supervisor.words.sentence import last_heard
 
@@ -75,4 +76,5 @@ def _trail(visit: Visit, task_id: str, state: State) -> list[HistoryLine]:
     return visit.reader.history(task_id) if state is State.CANCELED else []
 
 
+ROOM = Room("tasks", _l("Tasks"), Right.TASKS, "t")
 ROUTES = (Route("tasks", "/tasks", listing, Right.TASKS),)

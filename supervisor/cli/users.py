@@ -12,7 +12,7 @@ import click
 from supervisor.cli.call import Call, command, fields_of, os_user
 from supervisor.cli.text import cell, columns
 from supervisor.errors import Refused
-from supervisor.model.access import NAME_ACCEPTED, Role, is_name
+from supervisor.model.access import NAME_ACCEPTED, OF_PEOPLE, Role, is_name
 from supervisor.words.text import clock
 
 
@@ -23,12 +23,20 @@ def _a_name(_: click.Context, parameter: click.Parameter, value: str) -> str:
 
 
 _NAME = click.argument("name", metavar="NAME", callback=_a_name)
+_ROLE_MEANS = "viewer: look. operator: also step in. admin: also say who may come in."
 _ROLE = click.option(
+    "--role",
+    type=click.Choice([role.value for role in OF_PEOPLE], False),
+    default=Role.VIEWER.value,
+    show_default=True,
+    help=_ROLE_MEANS,
+)
+_TOKEN_ROLE = click.option(
     "--role",
     type=click.Choice([role.value for role in Role], False),
     default=Role.VIEWER.value,
     show_default=True,
-    help="viewer: look. operator, admin: also cancel, rerun and fail tasks.",
+    help=f"{_ROLE_MEANS} teller: an Alertmanager, which tells of alerts and sees nothing.",
 )
 _SEES = click.option(
     "--autopsies", is_flag=True, help="May also see and download autopsies, whatever the role."
@@ -143,7 +151,7 @@ def tokens() -> None:
 
 @command(example="supervisor tokens create grafana --role viewer --days 90", group=tokens)
 @_NAME
-@_ROLE
+@_TOKEN_ROLE
 @_SEES
 @click.option("--days", type=click.IntRange(1, 3650), help="Ends after so many. [default: never]")
 @_BY

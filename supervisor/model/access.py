@@ -19,21 +19,28 @@ class Right(StrEnum):
     TASKS = "see tasks"
     AUTOPSIES = "see autopsies"
     ACT = "step in"
+    MANAGE = "say who may come in"
+    TELL = "tell of alerts"
 
 
 class Role(StrEnum):
-    """What somebody is here for; each may do what the one before it may."""
+    """What somebody is here for; of people each may do what the one before it may."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
     ADMIN = "admin"
+    TELLER = "teller"  # an Alertmanager: it tells, and sees nothing
 
+
+#: The roles that people have; the others are of tokens alone.
+OF_PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 
 _RIGHTS: Mapping[Role, frozenset[Right]] = MappingProxyType(
     {
         Role.VIEWER: frozenset({Right.TASKS}),
         Role.OPERATOR: frozenset({Right.TASKS, Right.ACT}),
-        Role.ADMIN: frozenset({Right.TASKS, Right.ACT}),
+        Role.ADMIN: frozenset({Right.TASKS, Right.ACT, Right.MANAGE, Right.TELL}),
+        Role.TELLER: frozenset({Right.TELL}),
     }
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}\Z")
@@ -52,7 +59,7 @@ class Person:
     def may(self, right: Right) -> bool:
         """Say whether this right comes with the role, or was given."""
         if right is Right.AUTOPSIES:
-            return self.sees_autopsies
+            return self.sees_autopsies and self.role in OF_PEOPLE
         return right in _RIGHTS[self.role]
 
 

@@ -98,8 +98,11 @@ class Listening:
         if attempt is None:
             return  # it was ended already; the fence of the ledger would refuse it too
         self._floor.begin(attempt, message.started_ns, message.output_start)
-        if message.interrupted_by == "cancel" and attempt.mark is not None:
-            self.acknowledged(attempt, "cancel")
+        seen = message.interrupted_by
+        if (seen == "cancel" and attempt.mark is not None) or (
+            seen == "soft_timeout" and attempt.soft_told and attempt.mark is None
+        ):
+            self.acknowledged(attempt, seen)  # it may have been over before anybody looked
         finished = message.finished_ns / NS_PER_S
         self._measure(attempt, (message.finished_ns - message.started_ns) / NS_PER_S)
         outcome = self._outcome(attempt, message, finished)

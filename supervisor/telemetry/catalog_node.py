@@ -105,8 +105,8 @@ def of_stops() -> tuple[Metric, ...]:
         ),
         counter(
             "stops_total",
-            "Attempts that were told to stop and have ended, by how far that had to go: asked is "
-            "one that ended without an interrupt.",
+            "Attempts that a cancel or their soft time limit told to stop and that have ended, by "
+            "how far that had to go: asked is one that ended without an interrupt.",
             phase=PHASES,
         ),
         histogram(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from machine import slowness
+from prometheus_client.parser import text_string_to_metric_families
 
 from supervisor.model.health import Host
 from supervisor.model.record import ProcessIdentity
@@ -75,6 +76,17 @@ class House:
 
     def moves(self, task_id: str) -> list[tuple[State, State, str]]:
         return self.scribe.tasks[task_id].moves
+
+    def stops(self) -> dict[str, float]:
+        """Return how attempts that were told to stop have ended."""
+        text = self.arbiter.floor.metrics.render()[0].decode()
+        name = "supervisor_stops_total"
+        return {
+            sample.labels["phase"]: sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name
+        }
 
     def kills(self) -> int:
         return sum(call == "kill" for call, _ in self.pool.calls)
@@ -162,6 +174,14 @@ def test_a_soft_timeout_that_is_heard_needs_no_kill() -> None:
     house.live(8)
     assert house.moves(task) == [CLAIMED, (State.RUNNING, State.TIMEOUT, "soft_timeout")]
     assert house.pool.calls == [("interrupt", "soft_timeout")]
+    assert house.stops() == {"asked": 0, "interrupted": 1, "killed": 0}
+
+
+def test_one_that_ends_by_itself_before_it_sees_its_soft_limit_was_only_asked() -> None:
+    house = House(max_retries=0)
+    house.run("late", timeout=20.0, soft_timeout=5.0)
+    house.live(13)
+    assert house.stops() == {"asked": 1, "interrupted": 0, "killed": 0}
 
 
 @pytest.mark.parametrize(

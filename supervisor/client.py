@@ -263,11 +263,22 @@ class Client:
         self._doorbell().ring("due")
         return changed
 
-    def resume(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> bool:
-        """Let tasks of a paused queue start again; False if it was not paused."""
+    def resume(
+        self,
+        queue: str,
+        priority: int | None = None,
+        *,
+        by: str,
+        reason: str,
+        seen_at: datetime | None = None,
+    ) -> bool:
+        """Let tasks of a paused queue start again; False if it was not paused.
+
+        Raises: Refused when the pause is another one than that which began at `seen_at`.
+        """
         ledger = self._ledger(create=False)
-        now = ledger.clock.now()
-        changed = ledger.run(lambda tx: tx.resume(queue, priority, by=by, reason=reason, now=now))
+        why, now = {"by": by, "reason": reason}, ledger.clock.now()
+        changed = ledger.run(lambda tx: tx.resume(queue, priority, **why, now=now, seen_at=seen_at))
         self._doorbell().ring("due")
         return changed
 

@@ -37,9 +37,13 @@ def paused(pause: PauseView) -> str:
 def _unclaimed(reader: Reader, task: TaskView, roll: Roll) -> list[str]:
     if not roll.running:
         return ["no node runs: start one with `supervisor run`"]
-    running = {node.node_id for node in roll.running}
-    known = {name for node in roll.running for name in node.types}
-    known |= {view.type for view in reader.types() if view.node_id in running}
-    if task.type not in known:
+    if task.type not in known_types(reader, roll):
         return [f"no running node has announced the type {task.type}"]
     return []
+
+
+def known_types(reader: Reader, roll: Roll) -> frozenset[str]:
+    """Return the types that a node which runs has announced."""
+    running = {node.node_id for node in roll.running}
+    known = {name for node in roll.running for name in node.types}
+    return frozenset(known | {view.type for view in reader.types() if view.node_id in running})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -126,6 +127,21 @@ def test_a_paused_queue_rests_until_it_is_resumed(scene: Scene) -> None:
         (None, "anna", "queue_paused", "mail: provider down"),
         (None, "anna", "queue_resumed", "mail: provider down"),
     ]
+
+
+def test_only_the_pause_that_was_seen_is_ended(scene: Scene) -> None:
+    later = START + timedelta(seconds=9.25)
+    for at, why in ((START, "provider down"), (later, "the bank is down")):
+        with scene.ledger.transaction() as tx:
+            assert tx.pause("mail", None, by="ben", reason=why, now=at)
+            if at == START:
+                assert tx.resume("mail", None, by="anna", reason="up", now=at, seen_at=START)
+    said = "mail was paused anew by ben at 2026-05-20 10:30:09.250Z: the bank is down"
+    with pytest.raises(Refused, match=re.escape(said)), scene.ledger.transaction() as tx:
+        tx.resume("mail", None, by="anna", reason="up", now=later, seen_at=START)
+    with scene.ledger.transaction() as tx:
+        assert tx.resume("mail", None, by="anna", reason="up", now=later, seen_at=later)
+        assert not tx.resume("mail", None, by="anna", reason="up", now=later, seen_at=START)
 
 
 def test_one_priority_can_be_paused(scene: Scene) -> None:

@@ -239,13 +239,21 @@ def pause(session: Session, queue: str, priority: int | None, act: Act) -> bool:
     return _set_paused(session, queue, priority, act, paused=True)
 
 
-def resume(session: Session, queue: str, priority: int | None, act: Act) -> bool:
-    """Let claims go on; False when it was not paused."""
-    return _set_paused(session, queue, priority, act, paused=False)
+def resume(
+    session: Session, queue: str, priority: int | None, act: Act, seen_at: datetime | None = None
+) -> bool:
+    """Let claims go on; False when it was not paused. `seen_at` is when the pause began."""
+    return _set_paused(session, queue, priority, act, paused=False, seen_at=seen_at)
 
 
 def _set_paused(
-    session: Session, queue: str, priority: int | None, act: Act, *, paused: bool
+    session: Session,
+    queue: str,
+    priority: int | None,
+    act: Act,
+    *,
+    paused: bool,
+    seen_at: datetime | None = None,
 ) -> bool:
     if priority is not None and not 0 <= priority <= 9:
         raise Refused(f"there is no priority {priority}", remedy="Priorities go from 0 to 9.")
@@ -253,12 +261,17 @@ def _set_paused(
     row: Any = session.row(_select_paused, queue, level)
     if (False if row is None else bool(row[0])) is paused:
         return False
+    what = queue if priority is None else f"{queue}, priority {priority}"
+    if seen_at is not None and (since := session.decode(row[1])) != seen_at:
+        raise Refused(
+            f"{what} was paused anew by {row[2]} at {stamp(since)}: {row[3]}",
+            remedy="Look whether that pause is to end too.",
+        )
     at = session.encode(act.now)
     if row is None:
         session.write(_insert_paused, queue, level, paused, act.by, act.reason, at)
     else:
         session.write(_update_paused, paused, act.by, act.reason, at, queue, level)
-    what = queue if priority is None else f"{queue}, priority {priority}"
     write_note(
         session,
         act.now,
@@ -345,7 +358,7 @@ def _update_mark() -> Ordered:
 
 def _select_paused() -> Ordered:
     return ordered(
-        select(queues.c.paused).where(
+        select(queues.c.paused, queues.c.at, queues.c.by, queues.c.reason).where(
             queues.c.queue == bindparam("the_queue"), queues.c.priority == bindparam("level")
         ),
         "the_queue",

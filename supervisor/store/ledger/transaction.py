@@ -196,13 +196,21 @@ class Transaction(Look):
         return intervene.pause(self._session, queue, priority, Act(by, reason, now))
 
     def resume(
-        self, queue: str, priority: int | None, *, by: str, reason: str, now: datetime
+        self,
+        queue: str,
+        priority: int | None,
+        *,
+        by: str,
+        reason: str,
+        now: datetime,
+        seen_at: datetime | None = None,
     ) -> bool:
         """Let claims go on; False when it was not paused.
 
-        Raises: Refused when operator or reason is blank, or the priority is not from 0 to 9.
+        Raises: Refused when operator or reason is blank, the priority is not from 0 to 9, or the
+        pause is not the one that began at `seen_at`.
         """
-        return intervene.resume(self._session, queue, priority, Act(by, reason, now))
+        return intervene.resume(self._session, queue, priority, Act(by, reason, now), seen_at)
 
     def register_node(self, record: NodeRecord, lease_s: float | None = None) -> None:
         """Write down that this node runs; with `lease_s`, for how long without another word."""

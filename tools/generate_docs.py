@@ -6,6 +6,7 @@ runbooks of alerts that are gone; `--check` only compares and exits 1 on a diffe
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from supervisor.settings import Setting, Settings, node_grace, table
 from supervisor.telemetry.catalog import CATALOG, MIXED, PROCESS, STORE, Metric
 from supervisor.telemetry.catalog_web import WEB_CATALOG
 from supervisor.telemetry.events import EVENTS
+from supervisor.web.api.description import document
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))  # the tests of the rules are data, too
@@ -290,6 +292,7 @@ def files() -> dict[str, str]:
     rules = {**export.rule_texts(Links(), limits), **export.alertmanager_text(Receivers())}
     return {
         **{f"docs/{name}": render(name) for name in PAGES},
+        "docs/openapi.json": json.dumps(document(), indent=1, ensure_ascii=False) + "\n",
         **{f"alerts/{name}": text for name, text in rules.items()},
         **{f"alerts/tests/{name}": text for name, text in rule_tests().items()},
         **{f"dashboards/{name}": text for name, text in dashboards.files(Links(), limits).items()},

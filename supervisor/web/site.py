@@ -23,6 +23,8 @@ from supervisor.clock import Clock, SystemClock
 from supervisor.errors import DependencyAway, Refused, StoreUnavailable
 from supervisor.telemetry.events import emit
 from supervisor.web import wording
+from supervisor.web.api.gate import Gate
+from supervisor.web.api.problem import is_api, problem, problem_of
 from supervisor.web.asset import Assets
 from supervisor.web.cookie import Cookie
 from supervisor.web.door import Door
@@ -105,11 +107,26 @@ class Site:
         for route in ROUTES:
             view = functools.partial(self._guarded, route)
             self.app.add_url_rule(route.rule, route.name, view, methods=[route.method])
+        Gate(self._visit, self._csrf.protect).add_to(self.app)
         self.app.add_url_rule("/healthz", "healthz", _healthz)
         self.app.add_url_rule("/metrics", "metrics", self._metrics)
 
     def _guarded(self, route: Route, **given: str) -> Answer:
         """Ask the door, then the page."""
+        visit = self._visit()
+        who = visit.who
+        if route.method != "GET" and not (who and request.authorization):
+            self._csrf.protect()  # what a browser adds by itself must not be enough
+        if route.needs is None:
+            return route.page(visit, **given)
+        if who is None:
+            return _unknown()
+        if not who.may(route.needs):
+            raise Forbidden(f"{who.name} ({who.role}) has no right to {route.needs}.")
+        return route.page(visit, **given)
+
+    def _visit(self) -> Visit:
+        """Ask the door who it is. Raises: StoreUnavailable."""
         try:
             if "away" in g:
                 raise g.away
@@ -120,15 +137,7 @@ class Site:
         self._reach.found()
         visit = Visit(self._client, self._door, who)
         g.visit = visit
-        if route.method != "GET" and not (who and request.authorization):
-            self._csrf.protect()  # what a browser adds by itself must not be enough
-        if route.needs is None:
-            return route.page(visit, **given)
-        if who is None:
-            return _unknown()
-        if not who.may(route.needs):
-            raise Forbidden(f"{who.name} ({who.role}) has no right to {route.needs}.")
-        return route.page(visit, **given)
+        return visit
 
     def _metrics(self) -> Answer:
         return Response(self.measure.render(), mimetype="text/plain; version=0.0.4")
@@ -192,7 +201,11 @@ def _unknown() -> Answer:
 
 
 def _refused(error: HTTPException) -> Answer:
-    return _told(error.code or 500, error.description or error.name)
+    allowed = error.get_response().headers.get("Allow")
+    headers = {} if allowed is None else {"Allow": allowed}
+    if is_api():
+        return problem_of(error, headers)
+    return _told(error.code or 500, error.description or error.name, headers)
 
 
 def _stale(error: CSRFError) -> Answer:
@@ -201,7 +214,8 @@ def _stale(error: CSRFError) -> Answer:
 
 
 def _away(_: DependencyAway) -> Answer:
-    why = "The task store does not answer. This page is tried again every few seconds by itself."
+    why = "The task store does not answer."
+    why += "" if is_api() else " This page is tried again every few seconds by itself."
     return _told(503, why, {"Retry-After": str(AGAIN_S)})
 
 
@@ -215,7 +229,9 @@ def _broken(error: Exception) -> Answer:
 
 
 def _told(code: int, why: str, headers: Mapping[str, str] | None = None) -> Answer:
-    """Return an error as a page; to whoever came with a token as text."""
+    """Return an error as a page; to whoever came with a token as text; to programs a problem."""
+    if is_api():
+        return problem(code, why, headers)
     if request.authorization is not None:
         return Response(f"{why}\n", code, headers, mimetype="text/plain")
     again = AGAIN_S if code == 503 and request.method == "GET" else None

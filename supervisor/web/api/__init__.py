@@ -1,0 +1,15 @@
+"""The API: one module for each subject; what can be seen and done on the pages, for programs.
+
+Each module ends with its ENDPOINTS. An endpoint is added there; a module by its name here.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from supervisor.web.api import acts, description, submit, tasks
+from supervisor.web.api.endpoint import Endpoint
+
+#: In the order in which the description of the API shows them.
+ROOMS: tuple[ModuleType, ...] = (tasks, submit, acts, description)
+ENDPOINTS: tuple[Endpoint, ...] = tuple(one for room in ROOMS for one in room.ENDPOINTS)

@@ -1,0 +1,34 @@
+"""The description of the API, served by the API itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from flask import Response, request
+
+from supervisor import __version__
+from supervisor.web.api.endpoint import READ, Endpoint, Nothing
+from supervisor.web.api.openapi import describe
+from supervisor.web.api.submit import NewTask
+from supervisor.web.visit import Visit
+
+
+def document(server: str = "") -> dict[str, Any]:
+    """Return the description of the whole API; `server` is the path below which a site is."""
+    from supervisor.web.api import ENDPOINTS
+
+    return describe(ENDPOINTS, (NewTask,), __version__, server)
+
+
+def get_openapi(_visit: Visit, _query: Nothing, _body: None) -> Response:
+    """Describe this API (OpenAPI 3.1)."""
+    made = msgspec.json.encode(document(request.script_root))
+    return Response(made, mimetype="application/json")
+
+
+ENDPOINTS = (
+    Endpoint(
+        method=READ, rule="/openapi.json", function=get_openapi, needs=None, answer=dict[str, Any]
+    ),
+)

@@ -15,7 +15,6 @@ from datetime import datetime
 from supervisor.model import outcome as ended
 from supervisor.model.record import Ending, NodeRecord, ProcessIdentity, Traced
 from supervisor.model.retry import RetryPolicy
-from supervisor.model.trace import log_ids
 from supervisor.node import port
 from supervisor.node.floor import Floor
 from supervisor.store.record import Orphan
@@ -55,7 +54,7 @@ class Mending:
         self._named_unrouted: dict[str, tuple[float, float]] = {}
 
     def hurry_marks(self) -> None:
-        """Somebody says that there is a stop wish."""
+        """Somebody says that there is a stop wish, or an order for a node."""
         self._last.pop("marks", None)
 
     def hurry_own(self) -> None:
@@ -67,7 +66,7 @@ class Mending:
         floor = self._floor
         lease_s = floor.lease.lease_s if floor.lease is not None else None
         if self._is_due("marks", MARKS_EVERY_S, now):
-            floor.scribe.ask(port.ReadMarks())
+            floor.scribe.ask(port.ReadMarks(), port.ReadOrders())
         if self._is_due("strangers", STRANGERS_EVERY_S, now):
             floor.sweep_strays()
         if floor.types and self._is_due("orphans", floor.settings.sweep_interval, now):
@@ -194,12 +193,6 @@ class Mending:
             )
         )
         floor.reclaim_segments(orphan.task_id, orphan.attempt)
-        floor.metrics.inc("zombies_detected_total", kind="lost")
-        emit(
-            "task.swept",
-            task_id=orphan.task_id, attempt=orphan.attempt, type=orphan.type, proof=proof,
-            **log_ids(orphan.span or orphan.traceparent),
-        )  # fmt: skip
 
     def _mind_term(self, term: int | None) -> None:
         """Show who sweeps: a term that is new is ours from now on."""

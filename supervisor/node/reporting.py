@@ -12,13 +12,14 @@ from typing import Any
 
 from supervisor.model.outcome import Settlement
 from supervisor.model.record import Ending
-from supervisor.model.states import REQUEUE_REASONS, State
+from supervisor.model.states import REQUEUE_REASONS, Reason, State
 from supervisor.model.trace import is_sampled, log_ids, trace_id_of
 from supervisor.node import port
 from supervisor.node.accounting import Accounting
 from supervisor.node.floor import Floor
 from supervisor.node.gauges import Gauges
 from supervisor.node.mending import Mending
+from supervisor.node.showing import Showing
 from supervisor.node.staffing import Staffing
 from supervisor.telemetry.events import emit
 
@@ -54,6 +55,7 @@ class Reporting:
         self._mending = mending
         self.gauges = Gauges(floor)
         self._accounting = accounting
+        self._showing = Showing(floor)
         self._reported_at = float("-inf")
         self._away_since = 0.0
         self._silent = False
@@ -61,12 +63,16 @@ class Reporting:
 
     def lag(self, late_s: float) -> None:
         """Note how late a turn came."""
+        self._floor.worst_lag_s = max(self._floor.worst_lag_s, late_s)
         self._floor.metrics.observe("loop_lag_seconds", late_s)
 
     def endings(self, written: port.EndingsWritten) -> None:
         """Count and log what became of the attempts, as it is written."""
         now = self._floor.clock.mono()
         for ending, settlement in written.results:
+            is_lost = ending.outcome.reason is Reason.NODE_LOST
+            if settlement is None and is_lost:
+                continue  # another sweep was first, of this node or of another: that one tells
             if settlement is None:
                 self._floor.metrics.inc("late_results_total", type=ending.type)
                 emit(
@@ -76,6 +82,9 @@ class Reporting:
                 )  # fmt: skip
                 continue
             self._count(ending, settlement, now)
+            if is_lost:
+                self._floor.metrics.inc("zombies_detected_total", kind="lost")
+                emit("task.swept", **_named(ending), proof=ending.outcome.proof)
             if self._floor.traces is not None:
                 self._floor.traces.ended(ending, settlement)
             if settlement.state is not State.SUCCESS:
@@ -97,12 +106,7 @@ class Reporting:
         series.ended(outcome, duration_s, ending.timeout, _exemplar(ending), now)
 
     def _log(self, ending: Ending, settlement: Settlement) -> None:
-        task: dict[str, Any] = {
-            "task_id": ending.task_id,
-            "attempt": ending.attempt,
-            "type": ending.type,
-            **_ids(ending),
-        }
+        task = _named(ending)
         if settlement.quarantined:
             self._floor.metrics.inc("tasks_quarantined_total", type=ending.type)
             emit("task.quarantined", **task, crashes=settlement.crash_count)
@@ -157,12 +161,15 @@ class Reporting:
         self._reported_at = now
         self.gauges.show(now)
         self._accounting.show()
+        self._showing.show(now)
 
     def _not_ready(self) -> tuple[str, ...]:
         floor = self._floor
         reasons = []
         if floor.stopping is not None:
             reasons.append(f"stopping: {floor.stopping.why}")
+        if floor.draining:
+            reasons.append(f"takes no tasks: {floor.draining}")
         if floor.store_away:
             reasons.append(f"store away: {floor.store_away}")
         if floor.fenced:
@@ -193,6 +200,11 @@ def _exemplar(ending: Ending) -> dict[str, str]:
     if traced is None or not is_sampled(traced.span):
         return {"task_id": ending.task_id}
     return {"trace_id": trace_id_of(traced.span), "task_id": ending.task_id}
+
+
+def _named(ending: Ending) -> dict[str, Any]:
+    task = {"task_id": ending.task_id, "attempt": ending.attempt, "type": ending.type}
+    return {**task, **_ids(ending)}
 
 
 def _ids(ending: Ending) -> dict[str, Any]:

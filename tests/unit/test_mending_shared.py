@@ -12,8 +12,12 @@ from supervisor.model.outcome import TaskFacts, settle
 from supervisor.model.record import NodeRecord, ProcessIdentity
 from supervisor.model.states import State
 from supervisor.node import port
+from supervisor.node.accounting import Accounting
+from supervisor.node.closing import Closing
 from supervisor.node.floor import Floor
 from supervisor.node.mending import Mending
+from supervisor.node.reporting import Reporting
+from supervisor.node.staffing import Staffing
 from supervisor.settings import load_settings
 from supervisor.store.record import Orphan
 from supervisor.telemetry.metrics import Metrics
@@ -33,17 +37,28 @@ class Desk:
         self.clock = ManualClock()
         settings = load_settings({"requeue_safety": 30}, {}, None)
         self.pool, self.scribe = ScriptedPool(self.clock, {}), MemoryScribe(self.clock)
-        self.metrics = Metrics(version="t")
+        self.metrics = Metrics(version="t", types=["quick"])
         self.floor = Floor("n1", settings, self.clock, self.pool, self.scribe, self.metrics)
         self.floor.lease = plan(90.0, 10.0, 10.0)
         self.floor.types["quick"] = TypeInfo(name="quick", options={})
         self.mending = Mending(self.floor, OWN)
+        staffing = Staffing(self.floor, Closing(self.floor), "app:app")
+        self.reporting = Reporting(self.floor, staffing, self.mending, Accounting(self.floor))
 
     def sweep(self, *orphans: Orphan, term: int | None = 1) -> list[tuple[str, str]]:
         """Let the leader read these; return (task, proof) of what it ended."""
         before = len(self.floor.endings)
         self.mending.hear(port.OrphansRead(orphans, term), self.clock.mono())
         return [(e.task_id, e.outcome.proof) for e in self.floor.endings[before:]]
+
+    def written(self, *, first: bool) -> None:
+        """Hear that the endings are in the store, if nobody else was there before."""
+        facts, ended = TaskFacts(retry_count=0, crash_count=0), self.floor.take_endings()
+        results = tuple(
+            (one, settle(facts, one.outcome, one.policy, one.ended_at, 0.0) if first else None)
+            for one in ended[0].endings
+        )
+        self.reporting.endings(port.EndingsWritten(results))
 
 
 @pytest.fixture
@@ -96,7 +111,11 @@ def test_a_lease_that_is_over_is_the_proof_and_the_task_waits_a_while(desk: Desk
 
 def detected(desk: Desk) -> float:
     """Return how many lost attempts were counted."""
-    start = 'supervisor_zombies_detected_total{kind="lost"} '
+    return counted(desk, 'zombies_detected_total{kind="lost"}')
+
+
+def counted(desk: Desk, series: str) -> float:
+    start = f"supervisor_{series} "
     lines = desk.metrics.render()[0].decode().splitlines()
     (line,) = [line for line in lines if line.startswith(start)]
     return float(line.removeprefix(start))
@@ -105,12 +124,26 @@ def detected(desk: Desk) -> float:
 def test_a_node_of_this_host_that_is_gone_needs_no_lease(desk: Desk) -> None:
     proof = "its worker and its node are gone (pid and start time)"
     assert desk.sweep(orphan("a", GONE, -80.0)) == [("a", proof)]
-    assert detected(desk) == 1
     [ending] = desk.floor.endings
     settled = settle(
         TaskFacts(retry_count=0, crash_count=0), ending.outcome, ending.policy, START, 0.0
     )
     assert settled.run_after == START + timedelta(seconds=10)  # the ordinary delay
+
+
+def test_a_lost_task_is_told_once_by_whoever_has_ended_it(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its node's successor on this host and the leader may both be at it, and each twice."""
+    lost = orphan("a", GONE, -80.0)
+    assert desk.sweep(lost) != []
+    desk.written(first=True)
+    assert desk.sweep(lost) != []  # what it had read before that was written
+    desk.written(first=False)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["task.swept"]
+    assert detected(desk) == 1
+    assert counted(desk, 'late_results_total{type="quick"}') == 0
 
 
 def test_a_worker_that_is_still_dying_is_looked_at_again_soon(desk: Desk) -> None:

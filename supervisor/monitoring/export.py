@@ -7,7 +7,11 @@ files, and tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from supervisor.errors import Refused
@@ -54,21 +58,48 @@ def texts(links: Links, thresholds: Thresholds, receivers: Receivers) -> Mapping
 def write(folder: Path, files: Mapping[str, str], *, force: bool) -> Mapping[str, str]:
     """Write the files; return what became of each: written, replaced or unchanged.
 
-    Raises Refused, having written nothing, when a file is there that is not ours.
+    All are written beside their places first, then renamed one by one.
+    Raises Refused, having changed nothing, when something is there that is not ours, or when the
+    folder cannot be written to.
     """
-    foreign = [] if force else sorted(_foreign(folder, files))
-    if foreign:
-        raise Refused(
-            f"not written by this command: {', '.join(foreign)}",
-            remedy="Export into another folder, or add --force to replace them.",
-        )
-    return {name: _put(folder / name, text) for name, text in files.items()}
+    made: list[Path] = []
+    try:
+        foreign = sorted(_foreign(folder, files, force=force))
+        if foreign:
+            remedy = "Export into another folder"
+            raise Refused(
+                f"not written by this command: {', '.join(foreign)}",
+                remedy=f"{remedy}." if force else f"{remedy}, or add --force to replace them.",
+            )
+        return _put_all(folder, files, made)
+    except OSError as exc:
+        for path in reversed(made):
+            with suppress(OSError):  # what is in it by now is not ours
+                path.rmdir() if path.is_dir() else path.unlink()
+        where = exc.filename or folder
+        raise Refused(f"cannot write to {where}: {exc.strerror}", remedy=_remedy(exc)) from exc
 
 
-def _foreign(folder: Path, files: Iterable[str]) -> Iterable[str]:
+def _remedy(exc: OSError) -> str:
+    if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "Make room there and export again, or name another folder; nothing was changed."
+    if exc.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Name a folder that you may write to, or run it as a user who may."
+    return "Name a folder: one that is there, or one that can be made."
+
+
+def _foreign(folder: Path, files: Iterable[str], *, force: bool) -> Iterator[str]:
+    """Return what stands in the way; a link does, wherever it leads."""
     for name in files:
         path = folder / name
-        if path.exists() and not any(mark in _head(path) for mark in _OURS):
+        try:
+            kind = path.lstat().st_mode
+        except FileNotFoundError:
+            continue
+        is_file, is_link = stat.S_ISREG(kind), stat.S_ISLNK(kind)
+        if force and (is_file or is_link):
+            continue
+        if not is_file or not any(mark in _head(path) for mark in _OURS):
             yield str(path)
 
 
@@ -77,10 +108,40 @@ def _head(path: Path) -> str:
         return file.read(400).decode("utf-8", "replace")
 
 
-def _put(path: Path, text: str) -> str:
-    before = path.read_bytes() if path.exists() else None
-    if before == text.encode():
-        return "unchanged"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-    return "written" if before is None else "replaced"
+def _put_all(folder: Path, files: Mapping[str, str], made: list[Path]) -> Mapping[str, str]:
+    """Write what is new or changed; `made` is what an error leaves to be removed."""
+    done, beside = {}, {}
+    for name, text in files.items():
+        path = folder / name
+        is_there = path.is_file() and not path.is_symlink()
+        if is_there and path.read_bytes() == text.encode():
+            done[name] = "unchanged"
+            continue
+        done[name] = "replaced" if is_there or path.is_symlink() else "written"
+        _make(path.parent, made)
+        beside[path] = _beside(path, text, made)
+        if is_there:
+            beside[path].chmod(stat.S_IMODE(path.stat().st_mode))
+    for path, written in beside.items():
+        written.replace(path)
+    return done
+
+
+def _make(folder: Path, made: list[Path]) -> None:
+    missing = []
+    while not folder.is_dir():
+        missing.append(folder)
+        folder = folder.parent
+    for one in reversed(missing):
+        one.mkdir()
+        made.append(one)
+
+
+def _beside(path: Path, text: str, made: list[Path]) -> Path:
+    written = path.with_name(f".{path.name}.{os.getpid()}")
+    with written.open("xb") as file:
+        made.append(written)
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())  # a full disk of another host is told here
+    return written

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rules import promtool
@@ -60,6 +63,105 @@ def test_its_own_files_are_replaced_and_others_are_not(tmp_path: Path) -> None:
     files = json.loads(said)["files"]
     assert code == 0
     assert (files["slo.rules.yml"], files["recording.rules.yml"]) == ("replaced", "unchanged")
+
+
+@contextmanager
+def small_disk(place: Path, size: int) -> Iterator[Path]:
+    """A file system of its own that is full after so many bytes."""
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(place)]
+    subprocess.run(mount, check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def everything_in(folder: Path) -> dict[str, bytes]:
+    return {str(one): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+def test_a_full_disk_changes_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 600 << 10) as disk:
+        folder = disk / "new" / "rules"
+        assert rules_export(folder)[0] == 0
+        before = everything_in(disk)
+        room = shutil.disk_usage(disk).free
+        (disk / "full").write_bytes(b"x" * (room - 8192))
+        code, said, complaint = rules_export(folder, "--web-url", "https://tasks.internal")
+        (disk / "full").unlink()
+        assert (code, said) == (1, "")
+        where = f"error: cannot write to {folder}: No space left on device\n"
+        assert complaint == where + (
+            "remedy: Make room there and export again, or name another folder; nothing was changed."
+            "\n"
+        )
+        assert everything_in(disk) == before
+        (disk / "full").write_bytes(b"x" * (room - 8192))
+        assert rules_export(disk / "other" / "rules")[0] == 1
+        assert not (disk / "other").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_with_a_remedy(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 64 << 10) as disk:
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        code, _, complaint = rules_export(disk / "rules")
+    assert (code, complaint) == (
+        1,
+        (
+            f"error: cannot write to {disk}/rules: Read-only file system\n"
+            "remedy: Name a folder that you may write to, or run it as a user who may.\n"
+        ),
+    )
+
+
+def test_what_is_no_folder_is_told_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    for folder, why in (
+        (tmp_path / "file" / "rules", "Not a directory"),
+        (tmp_path / "nowhere", "File exists"),
+        (tmp_path / ("x" * 300), "File name too long"),
+    ):
+        code, _, complaint = rules_export(folder)
+        assert code == 1
+        assert why in complaint.splitlines()[0]
+        assert complaint.splitlines()[1].startswith("remedy: Name a folder")
+    assert {one.name for one in tmp_path.iterdir()} == {"file", "nowhere"}
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "rules", tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "slo.rules.yml").symlink_to(elsewhere)
+    code, _, complaint = rules_export(folder)
+    assert code == 1
+    assert complaint.startswith(f"error: not written by this command: {folder}/slo.rules.yml\n")
+    assert [one.name for one in folder.iterdir()] == ["slo.rules.yml"]
+    elsewhere.write_text("mine")
+    assert rules_export(folder, "--force")[0] == 0
+    assert elsewhere.read_text() == "mine"
+    assert not (folder / "slo.rules.yml").is_symlink()
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused_even_if_forced(tmp_path: Path) -> None:
+    (tmp_path / "slo.rules.yml").mkdir()
+    code, _, complaint = rules_export(tmp_path, "--force")
+    assert (code, complaint) == (
+        1,
+        (
+            f"error: not written by this command: {tmp_path}/slo.rules.yml\n"
+            "remedy: Export into another folder.\n"
+        ),
+    )
+    assert [one.name for one in tmp_path.iterdir()] == ["slo.rules.yml"]
+
+
+def test_what_is_replaced_keeps_who_may_read_it(tmp_path: Path) -> None:
+    assert rules_export(tmp_path)[0] == 0
+    (tmp_path / "alerts.rules.yml").chmod(0o640)
+    assert rules_export(tmp_path, "--threshold", "failed_rate=0.2")[0] == 0
+    assert (tmp_path / "alerts.rules.yml").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_name_that_there_is_not_is_refused(tmp_path: Path) -> None:

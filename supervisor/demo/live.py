@@ -17,6 +17,7 @@ from supervisor.demo import live_view, shop
 from supervisor.demo.live_view import Sight
 from supervisor.demo.plan import (
     CANCEL,
+    FREEZE,
     KILL,
     MOST_WAITING,
     PAUSE,
@@ -35,7 +36,13 @@ from supervisor.worker import tree
 
 APP = "supervisor.demo.shop:app"
 #: As long as the node's alerts and people need to see a stuck task, and no longer.
-LIMITS = {"timeout": "25", "retry_base": "1"}
+LIMITS = {
+    "timeout": "25",
+    "retry_base": "1",
+    "heartbeat_interval": "2",
+    "heartbeat_misses": "4",
+}
+SIGNALS = {KILL: signal.SIGKILL, FREEZE: signal.SIGSTOP}
 PAGE_EVERY_S = 1.0
 NEWS_KEPT = 8
 RERUN_AT_ONCE = 2
@@ -129,24 +136,24 @@ class Live:
             told = self._done(act)
             if told:
                 self._news.append((self._age(), f"{act.by}: {act.kind} {told}: {act.reason}"))
-            if told or act.kind not in (CANCEL, KILL):
+            if told or act.kind not in (CANCEL, *SIGNALS):
                 del self._open[act]
 
     def _done(self, act: Act) -> str:
         """Return what it was done to; nothing if that is not there now."""
-        if act.kind == KILL:
-            return self._kill(act)
+        if act.kind in SIGNALS:
+            return self._signal(act)
         if act.kind in (CANCEL, RERUN):
             return self._to_tasks(act)
         verb = self._client.pause if act.kind == PAUSE else self._client.resume
         return f"queue {act.about}" if verb(act.about, by=act.by, reason=act.reason) else ""
 
-    def _kill(self, act: Act) -> str:
+    def _signal(self, act: Act) -> str:
         chosen = self._one_that_runs(act.about)
         for worker in self._client.reader.workers(chosen.node_id) if chosen else ():
             if chosen and worker.worker_id == chosen.worker_id:
-                tree.send_signal(worker.pid, signal.SIGKILL, born=worker.start_ticks)
-                return f"of worker {worker.pid}, which runs {act.about}"
+                tree.send_signal(worker.pid, SIGNALS[act.kind], born=worker.start_ticks)
+                return f"worker {worker.pid}, which runs {act.about}"
         return ""
 
     def _to_tasks(self, act: Act) -> str:

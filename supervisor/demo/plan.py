@@ -45,7 +45,9 @@ class Act:
     by: str = "ada"
 
 
-CANCEL, KILL, RERUN, PAUSE, RESUME = "cancel", "kill", "rerun", "pause", "resume"
+CANCEL, RERUN, PAUSE, RESUME = "cancel", "rerun", "pause", "resume"
+#: What is done to the worker that runs a task.
+KILL, FREEZE = "kill", "freeze"
 
 
 def _mail(dice: Random) -> Params:
@@ -95,6 +97,7 @@ ACTS: tuple[Act, ...] = (
     Act(CANCEL, "monthly_report", 25, 14, "not needed any more"),
     Act(CANCEL, "ignore_everything", 80, 66, "it hangs", by="bob"),
     Act(KILL, "convert_image", 40, 18, "killed as the kernel would when memory is short"),
+    Act(FREEZE, "import_rows", 95, 35, "stopped as by a debugger that was left open"),
     Act(RERUN, "charge_order", 45, 40, "the amount is mended", by="bob"),
     Act(PAUSE, "mail", 100, 55, "the mail server is being moved"),
     Act(RESUME, "mail", 100, 67, "it is back"),

@@ -279,6 +279,7 @@ task_types = Table(
     Column("queue", String(200)),  # NULL: the type names none
     _id("node_id"),  # NULL: its node knows the type no more
     Column("seen_at", Moment, nullable=False),
+    Column("secret_params", Text),  # names, as JSON; NULL: none, or from a node before 0005
     sqlite_with_rowid=False,
 )
 

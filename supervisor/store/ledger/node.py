@@ -6,6 +6,7 @@ that publishes it. Called through `Transaction` (and, the questions, through `Lo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from datetime import datetime, timedelta
@@ -89,14 +90,23 @@ def end_node(session: Session, node_id: str, now: datetime, note: str) -> None:
 
 
 def record_types(
-    session: Session, types: Mapping[str, str | None], node_id: str, now: datetime
+    session: Session,
+    types: Mapping[str, str | None],
+    node_id: str,
+    now: datetime,
+    secrets: Mapping[str, Sequence[str]],
 ) -> None:
-    """Write down which types a node knows, with the queue each names; what it knew before goes."""
+    """Write down which types a node knows, with the queue each names; what it knew before goes.
+
+    `secrets` are the names of their params that nobody may be shown.
+    """
     session.write(_update_types_left, node_id)
     session.write(_delete_node_types, node_id)
     names = sorted(types)  # in one order, so that two nodes never wait for each other
     at = session.encode(now)
-    session.write_many(_upsert_type, [(name, types[name], node_id, at) for name in names])
+    marked = {name: json.dumps(sorted(params)) for name, params in secrets.items() if params}
+    rows = [(name, types[name], node_id, at, marked.get(name)) for name in names]
+    session.write_many(_upsert_type, rows)
     session.write_many(_insert_node_type, [(node_id, name) for name in names])
 
 

@@ -236,9 +236,18 @@ class Transaction(Look):
         """Write down that a node has ended; its first end stands."""
         node.end_node(self._session, node_id, now, note)
 
-    def record_types(self, types: Mapping[str, str | None], node_id: str, now: datetime) -> None:
-        """Write down which types a node knows, each with the queue it names (None: none)."""
-        node.record_types(self._session, types, node_id, now)
+    def record_types(
+        self,
+        types: Mapping[str, str | None],
+        node_id: str,
+        now: datetime,
+        secrets: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """Write down which types a node knows, each with the queue it names (None: none).
+
+        `secrets` are the names of their params that nobody may be shown.
+        """
+        node.record_types(self._session, types, node_id, now, secrets or {})
 
     def record_workers(self, records: Sequence[WorkerRecord]) -> None:
         """Write down workers as they are now; the latest record of each stands."""

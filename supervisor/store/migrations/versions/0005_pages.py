@@ -1,6 +1,8 @@
-"""What the pages need: orders to nodes, vitals of nodes, acts on many tasks, alerts that were told.
+"""What the pages need: orders to nodes, vitals of nodes, acts on many tasks, alerts that were told;
+which params nobody may be shown.
 
-Only new tables and an index, so nodes and clients of older versions may run at once.
+Only new tables, an index and a column that may be empty, so nodes and clients of older versions may
+run at once.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ def upgrade() -> None:
     _bulk_acts()
     _alerts()
     _open("audit_of_people", "audit_log", ["id"], _BY_PEOPLE)
+    op.add_column("task_types", sa.Column("secret_params", sa.Text(), nullable=True))
 
 
 def _open(name: str, table: str, columns: list[str], where: str) -> None:

@@ -1,0 +1,104 @@
+"""What of a task people are not shown: the values of secret params, wherever they turn up again.
+
+Invariants: a param is secret when its type marks it or its name says so; its value is removed from
+params, result, errors, notes and output alike, and so is what has the shape of a secret. What the
+store keeps is untouched: the task itself needs it. Every surface for people asks here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from autopsy.redact import MARK, text
+from autopsy.secret import Secrets, in_params
+from supervisor.store import HistoryLine, Reader, TaskView
+from supervisor.store.marked import Marked, marked_params
+from supervisor.store.view import AttemptView, CheckpointView, TaskLine
+
+T = TypeVar("T", bound=TaskLine)
+
+
+class Veil:
+    """Hides what is secret of one task; made anew for each look at it."""
+
+    __slots__ = ("_marked", "_secrets")
+
+    def __init__(self, marked: Iterable[str], params_json: str) -> None:
+        self._marked = frozenset(marked)
+        self._secrets = Secrets(in_params(json.loads(params_json), self._marked))
+
+    def task(self, task: TaskView) -> TaskView:
+        """Return the task as people see it."""
+        params = self._without_marked(json.loads(task.params_json))
+        return replace(
+            task,
+            params_json=json.dumps(self._secrets.tree(params), ensure_ascii=False),
+            result_json=self.document(task.result_json),
+            error=self.text(task.error),
+        )
+
+    def attempts(self, attempts: Iterable[AttemptView]) -> list[AttemptView]:
+        """Return the attempts of the task as people see them."""
+        return [
+            replace(
+                one,
+                error=self.text(one.error),
+                traceback=self.text(one.traceback),
+                detail=self.text(one.detail),
+                result_json=self.document(one.result_json),
+            )
+            for one in attempts
+        ]
+
+    def history(self, trail: Iterable[HistoryLine]) -> list[HistoryLine]:
+        """Return the trail of the task as people see it."""
+        return [replace(line, note=self.text(line.note)) for line in trail]
+
+    def checkpoint(self, saved: CheckpointView | None) -> CheckpointView | None:
+        """Return the checkpoint of the task as people see it."""
+        if saved is None:
+            return None
+        return replace(saved, value_json=self.document(saved.value_json) or "null")
+
+    def text(self, value: str | None) -> str | None:
+        """Return what the task said without what is secret of it."""
+        return value and self._secrets.text(value)
+
+    def document(self, value: str | None) -> str | None:
+        """Return JSON text without what is secret of the task."""
+        if value is None:
+            return None
+        return json.dumps(self._secrets.tree(json.loads(value)), ensure_ascii=False)
+
+    def _without_marked(self, value: Any) -> Any:
+        """Hide marked params by their name: one may be too short to be found by its value."""
+        if isinstance(value, dict):
+            return {
+                name: MARK if name in self._marked else self._without_marked(one)
+                for name, one in value.items()
+            }
+        return [self._without_marked(one) for one in value] if isinstance(value, list) else value
+
+
+def veil_of(reader: Reader, task: TaskView) -> Veil:
+    """Return what hides the secrets of one task. Raises: StoreUnavailable."""
+    return Veil(marked_params(reader.store).get(task.type, ()), task.params_json)
+
+
+def veiled_lines(reader: Reader, lines: Sequence[T]) -> list[T]:
+    """Return tasks of a list with the secrets removed from their errors.
+
+    Raises: StoreUnavailable.
+    """
+    marked = marked_params(reader.store) if any(line.error for line in lines) else {}
+    return [_line(reader, line, marked) if line.error else line for line in lines]
+
+
+def _line(reader: Reader, line: T, marked: Marked) -> T:
+    found = reader.task(line.task_id) if line.type in marked else None
+    if found is None:
+        return replace(line, error=text(line.error or ""))
+    return replace(line, error=Veil(marked[line.type], found.params_json).text(line.error))

@@ -319,6 +319,7 @@ class Flusher:
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._again = False
 
@@ -328,20 +329,30 @@ class Flusher:
         send = getattr(provider, "force_flush", None)
         if send is None:
             return
-        self._again = True
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(
-                target=self._run, args=(send,), name="supervisor-flush", daemon=True
-            )
-            self._thread.start()
+        with self._lock:
+            self._again = True
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._run, args=(send,), name="supervisor-flush", daemon=True
+                )
+                self._thread.start()
 
     def _run(self, send: Callable[[int], Any]) -> None:
-        while self._again:
-            self._again = False
+        while self._goes_on():
             send(round(FLUSH_S * 1000))
+
+    def _goes_on(self) -> bool:
+        """Take the next wish; without one the thread is over, in the same moment for everybody."""
+        with self._lock:
+            goes_on, self._again = self._again, False
+            if not goes_on:
+                self._thread = None
+            return goes_on
 
     def finish(self) -> None:
         """Send what is left, within a second."""
         self.flush()
-        if self._thread is not None:
-            self._thread.join(FLUSH_S)
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join(FLUSH_S)

@@ -87,6 +87,7 @@ class Courier(SpanProcessor):
         if self._thread.is_alive():
             self._tell_loss(f"not sent within {budget_s:g} s at the end", len(self._queue))
             self._exporter.shutdown()  # it does not wait for a next try any more
+            self._words.leave()
 
     def shutdown(self) -> None:
         """Do as `close` does; called by a tracer provider."""
@@ -106,6 +107,7 @@ class Courier(SpanProcessor):
             self._send_all()
         self._send_all()  # what came between the last look and the end
         self._exporter.shutdown()
+        self._words.leave()
 
     def _send_all(self) -> None:
         while self._queue:
@@ -173,6 +175,12 @@ class _Words(logging.Handler):
         logger = logging.getLogger(_EXPORTER_LOG)
         logger.addHandler(self)
         logger.propagate = False
+
+    def leave(self) -> None:
+        """Hear no more; when nobody of us listens, others may hear it again."""
+        logger = logging.getLogger(_EXPORTER_LOG)
+        logger.removeHandler(self)
+        logger.propagate = not any(isinstance(one, _Words) for one in logger.handlers)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Remember it."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from types import FrameType
 
 import pytest
 from opentelemetry import context as otel
@@ -386,6 +388,23 @@ class TestCourier:
         assert gate.batches == [1]
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_courier_that_is_closed_listens_to_the_exporter_no_more(
+    monkeypatch: pytest.MonkeyPatch, gate: Gate, answers: bool
+) -> None:
+    logger = logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    assert (logger.handlers, logger.propagate) == ([], True)
+    first, second = _courier(monkeypatch, gate, []), _courier(monkeypatch, gate, [])
+    assert (len(logger.handlers), logger.propagate) == (2, False)
+    first.close(5)
+    assert (len(logger.handlers), logger.propagate) == (1, False)
+    if not answers:
+        gate.open.clear()
+        second.on_end(_span())
+    second.close(5 if answers else 0.05)
+    assert (logger.handlers, logger.propagate) == ([], True)
+
+
 def _told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, int]]:
     return [
         (record.message, record.__dict__["fields"]["spans"])
@@ -413,6 +432,60 @@ def test_a_flush_under_way_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) ->
     go_on.set()
     flusher.finish()
     assert flushed in ([1000, 1000], [1000, 1000, 1000])
+
+
+def _flushed() -> None:
+    for thread in [one for one in threading.enumerate() if one.name == "supervisor-flush"]:
+        thread.join(5)
+
+
+def test_no_flush_is_lost_however_it_meets_the_end_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+
+    class Provider:
+        def force_flush(self, _millis: int) -> bool:
+            said.append("sent")
+            return True
+
+    def flush(flusher: trace.Flusher) -> None:
+        said.append("asked")
+        flusher.flush()
+
+    monkeypatch.setattr(trace, "_app_provider", Provider)
+    for at in itertools.count():
+        flusher, steps = trace.Flusher(), itertools.count()
+        asking = threading.Thread(target=flush, args=(flusher,))
+
+        def step(
+            frame: FrameType,
+            _event: str,
+            _arg: object,
+            at: int = at,
+            steps: Iterator[int] = steps,
+            asking: threading.Thread = asking,
+        ) -> object:
+            if not frame.f_code.co_filename.endswith("telemetry/trace.py"):
+                return None
+            frame.f_trace_opcodes = True
+            if next(steps) == at:
+                threading.settrace(None)  # type: ignore[arg-type]
+                asking.start()
+                asking.join(0.02)  # it may have to wait for us
+            return step
+
+        said.clear()
+        threading.settrace(step)
+        flusher.flush()
+        threading.settrace(None)  # type: ignore[arg-type]
+        _flushed()
+        if asking.ident is None:
+            break  # all steps have been tried
+        asking.join(5)
+        _flushed()
+        assert said[-1] == "sent", f"the flush asked for at step {at} was lost: {said}"
+    assert at > 10
 
 
 def test_without_a_tracer_of_the_app_there_is_nothing_to_flush() -> None:

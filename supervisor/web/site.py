@@ -9,6 +9,7 @@ with 503.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,9 +24,11 @@ from supervisor.clock import Clock, SystemClock
 from supervisor.errors import DependencyAway, Refused, StoreUnavailable
 from supervisor.telemetry.events import emit
 from supervisor.web import wording
+from supervisor.web.api import ENDPOINTS
 from supervisor.web.api.gate import Gate
 from supervisor.web.api.problem import is_api, problem, problem_of
 from supervisor.web.asset import Assets
+from supervisor.web.board import Board
 from supervisor.web.cookie import Cookie
 from supervisor.web.door import Door
 from supervisor.web.measure import Measure
@@ -36,8 +39,16 @@ ROUTES = tuple(route for room in ROOMS for route in room.ROUTES)
 NAVIGATION: tuple[Room, ...] = tuple(room.ROOM for room in ROOMS if hasattr(room, "ROOM"))
 #: What the pages speak; the first one where a browser asks for none of them.
 LANGUAGES = ("en", "zh_Hans")
+#: Says which one somebody has chosen; it outlives the session.
+LANGUAGE_COOKIE = "supervisor-language"
 #: Far more than any form of ours; nothing is uploaded.
 REQUEST_MAX_BYTES = 64 * 1024
+#: More than any page or endpoint takes; each says so itself, this is for what no route is of.
+LARGEST_BODY_BYTES = max(
+    2 * REQUEST_MAX_BYTES,
+    *(route.body_max or 0 for route in ROUTES),
+    *(endpoint.body_max for endpoint in ENDPOINTS),
+)
 #: How soon a page that found no store is asked for again.
 AGAIN_S = 5
 POLICY = (
@@ -56,23 +67,29 @@ HEADERS: Mapping[str, str] = {
 
 
 class Reach:
-    """Tells the log once that the store is away, and once that it is back."""
+    """Tells the log once that the store is away, and once that it is back. Safe to share."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._turn = threading.Lock()
         self._away_since: float | None = None
+        self._last_lost = 0.0
 
     def lost(self, error: str) -> None:
         """The store did not answer."""
-        if self._away_since is None:
-            self._away_since = self._clock.mono()
-            emit("store.lost", error=error)
+        with self._turn:
+            self._last_lost = self._clock.mono()
+            if self._away_since is None:
+                self._away_since = self._last_lost
+                emit("store.lost", error=error)
 
-    def found(self) -> None:
-        """It did."""
-        if (since := self._away_since) is not None:
-            self._away_since = None
-            emit("store.recovered", away_s=round(self._clock.mono() - since, 3))
+    def found(self, begun: float) -> None:
+        """It answered a request that began then: one from before it was lost tells nothing."""
+        with self._turn:
+            if self._away_since is not None and begun > self._last_lost:
+                away_s = round(self._clock.mono() - self._away_since, 3)
+                self._away_since = None
+                emit("store.recovered", away_s=away_s)
 
 
 class Site:
@@ -85,6 +102,7 @@ class Site:
         self._reach = Reach(SystemClock())
         self.measure = Measure()
         self._assets = Assets()
+        self._board = Board(SystemClock())
         self.app = Flask("supervisor.web")
         self.app.session_interface = Cookie(client)
         self.app.config.update(
@@ -115,6 +133,8 @@ class Site:
         """Ask the door, then the page."""
         visit = self._visit()
         who = visit.who
+        if route.body_max and who and route.needs and who.may(route.needs):
+            request.max_content_length = route.body_max
         if route.method != "GET" and not (who and request.authorization):
             self._csrf.protect()  # what a browser adds by itself must not be enough
         if route.needs is None:
@@ -127,15 +147,10 @@ class Site:
 
     def _visit(self) -> Visit:
         """Ask the door who it is. Raises: StoreUnavailable."""
-        try:
-            if "away" in g:
-                raise g.away
-            who = self._door.who(request, session)
-        except StoreUnavailable as exc:
-            self._reach.lost(exc.message)
-            raise
-        self._reach.found()
-        visit = Visit(self._client, self._door, who)
+        if "away" in g:
+            raise g.away
+        who = self._door.who(request, session)
+        visit = Visit(self._client, self._door, self._board, who)
         g.visit = visit
         return visit
 
@@ -166,6 +181,7 @@ class Site:
         errors: Mapping[Any, Callable[[Any], Answer]] = {
             HTTPException: _refused,
             CSRFError: _stale,
+            StoreUnavailable: self._store_away,
             DependencyAway: _away,
             Refused: _not_possible,
             Exception: _broken,
@@ -179,12 +195,23 @@ class Site:
         if request.endpoint == "static":
             file = (request.view_args or {}).get("filename")
             answer.headers["Cache-Control"] = self._assets.caching(file, request.args.get("v"))
+        visit: Visit | None = g.get("visit")
+        if visit is not None and visit.who is not None and answer.status_code < 500:
+            self._reach.found(g.begun)
+        if request.method not in ("GET", "HEAD", "OPTIONS"):
+            self._board.clear()  # whoever did something is shown what has become of it
         self.measure.end(answer.status_code)
         return answer
 
+    def _store_away(self, error: StoreUnavailable) -> Answer:
+        self._reach.lost(error.message)
+        return _away(error)
+
 
 def _language() -> str:
-    """Return the language that the browser likes best of those that the pages speak."""
+    """Return the language that was chosen, or that the browser likes best of those there are."""
+    if (chosen := request.cookies.get(LANGUAGE_COOKIE)) in LANGUAGES:
+        return chosen
     return request.accept_languages.best_match(LANGUAGES) or LANGUAGES[0]
 
 

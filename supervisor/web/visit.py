@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from flask import redirect, render_template, request
+from flask import g, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 from flask_babel import LazyString
 
 from supervisor.client import Client
 from supervisor.model.access import Person, Right
 from supervisor.store import Reader
+from supervisor.web.board import Board
 from supervisor.web.door import Door
 
 Answer = ResponseReturnValue
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Visit:
 
     client: Client
     door: Door
+    board: Board
     who: Person | None
 
     @property
@@ -42,6 +45,17 @@ class Visit:
         """Say whether who asks has a right."""
         return self.who is not None and self.who.may(Right(right))
 
+    def see(self, name: str, fresh_s: float, read: Callable[[Reader], T]) -> T:
+        """Return what all viewers share, read at most every `fresh_s` seconds.
+
+        `name` is a fixed word, one for each thing that is read. The page tells how old the oldest
+        of what it saw is. Raises: StoreUnavailable.
+        """
+        reader = self.reader
+        value, age_s = self.board.see(name, reader.store, fresh_s, lambda: read(reader))
+        g.age_s = max(age_s, g.get("age_s", 0.0))
+        return value
+
     def now(self) -> datetime:
         """Return the store's time, which all times in it are of."""
         return self.reader.store.clock.now()
@@ -49,13 +63,17 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A page: where it is, and the right without which nobody gets to it (None: anybody may)."""
+    """A page: where it is, and the right without which nobody gets to it (None: anybody may).
+
+    `body_max` is the size of a request in bytes where it may be larger than others.
+    """
 
     name: str
     rule: str
     page: Callable[..., Answer]
     needs: Right | None
     method: str = "GET"
+    body_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +91,7 @@ class Room:
 
 def show(template: str, visit: Visit, **values: Any) -> str:
     """Return a page."""
-    return render_template(template, visit=visit, **values)
+    return render_template(template, visit=visit, age_s=g.get("age_s", 0.0), **values)
 
 
 def missing(visit: Visit, what: str, why: str, **instead: str) -> Answer:

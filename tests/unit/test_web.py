@@ -149,11 +149,12 @@ def _contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_every_ink_can_be_read_on_its_paper_in_both_themes() -> None:
-    light, dark = (
+def test_every_ink_can_be_read_on_its_paper_in_both_themes_and_in_print() -> None:
+    light, dark, print_ = (
         dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", part))
         for part in re.findall(r":root \{(.*?)\}", STYLE.read_text(), re.DOTALL)
     )
+    printed = {**light, **print_}
     pairs = [
         (ink, paper) for ink in ("ink", "dim", "accent", "hot") for paper in ("paper", "panel")
     ]
@@ -162,7 +163,7 @@ def test_every_ink_can_be_read_on_its_paper_in_both_themes() -> None:
     pairs += [("good", "good-panel"), ("new", "new-panel"), ("live", "live-panel")]
     faint = {
         (ink, paper): round(_contrast(theme[ink], theme[paper]), 2)
-        for theme in (light, dark)
+        for theme in (light, dark, printed)
         for ink, paper in pairs
         if _contrast(theme[ink], theme[paper]) < 4.5
     }

@@ -7,7 +7,7 @@ leads to where something can be done about it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -27,10 +27,12 @@ from supervisor.words.text import span
 from supervisor.words.waiting import paused
 
 if TYPE_CHECKING:
-    from supervisor.store import TaskLine
+    from supervisor.store import Reader, TaskLine
 
 #: Running tasks that are looked at one by one; a page must not read them all.
 RUNNING_MOST = 200
+#: How old what all viewers share may be; endings are read of ten minutes, so that takes longer.
+FRESH_S, ENDED_FRESH_S = 1.0, 5.0
 AUTOPSIES_SHOWN = 5
 #: A stop request that is older than this should have been carried out: the usual grace and capture.
 STOP_OVERDUE_S = 30.0
@@ -70,7 +72,8 @@ class Scene:
 
 def page(visit: Visit) -> Answer:
     """Return the first page."""
-    scene = _scene(visit)
+    ended = visit.see("ended", ENDED_FRESH_S, _ended)
+    scene = replace(visit.see("overview", FRESH_S, _scene), ended=ended)
     newest = (
         visit.reader.find_autopsies(AutopsyFilter(limit=AUTOPSIES_SHOWN)).autopsies
         if visit.may(Right.AUTOPSIES)
@@ -90,16 +93,20 @@ def page(visit: Visit) -> Answer:
     )
 
 
-def _scene(visit: Visit) -> Scene:
-    reader, now = visit.reader, visit.now()
+def _ended(reader: Reader) -> Ended | None:
+    found = Numbers(reader.store).ended(reader.store.clock.now())
+    return None if found is None else found[0]
+
+
+def _scene(reader: Reader) -> Scene:
+    now = reader.store.clock.now()
     numbers = Numbers(reader.store)
-    ended = numbers.ended(now)
     running = reader.tasks(TaskFilter(states=(State.RUNNING,), limit=RUNNING_MOST))
     return Scene(
         now=now,
         live=numbers.live(now),
         lost=numbers.lost(now),
-        ended=None if ended is None else ended[0],
+        ended=None,
         roll=roll_call(reader),
         running=running.tasks,
         by_state=dict(reader.counts(now).by_state),

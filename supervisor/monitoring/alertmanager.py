@@ -2,7 +2,8 @@
 
 Secret kept here: its format. A page and an SMS go to web hooks, since no gateway can be assumed:
 `supervisor rules export --receiver sms=URL` puts yours in, with a token that Alertmanager reads
-from a file (`--token-file`). There is no receiver for an act that the product cannot do.
+from a file (`--token-file`). The pages of `supervisor web` are told everything, if they are named.
+There is no receiver for an act that the product cannot do.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ RECEIVERS: Mapping[str, str] = MappingProxyType(
 )
 #: Shown in Alertmanager and used to silence others; nobody is told.
 NOBODY = "nobody"
+#: The pages, which show all that fires and has fired.
+PAGES = "pages"
+PAGES_PATH = "/api/v1/alertmanager"
+#: What the pages have not heard again for so long fires no more for all that they know: the route
+#: below repeats every 5 minutes, looked at once a minute, and a minute is for what is slow.
+PAGES_SILENT_S = 420.0
 _DEFAULT_BASE = "http://127.0.0.1:9095"
 
 #: Alerts of one subject come as one notification.
@@ -38,10 +45,15 @@ _NO_NODE = "SupervisorDown|SupervisorLoopStalled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receivers:
-    """Where each receiver is; `token_file` is read by Alertmanager for all but chat."""
+    """Where each receiver is; `token_file` is read by Alertmanager for all but chat.
+
+    `pages` is the base of `supervisor web`, told with the token in `pages_token_file`; "" for none.
+    """
 
     urls: Mapping[str, str] = field(default_factory=dict)
     token_file: str = ""
+    pages: str = ""
+    pages_token_file: str = ""
 
     def url(self, name: str) -> str:
         """Return the address of a receiver."""
@@ -87,6 +99,9 @@ ROUTES = (
     Route(match='severity="info"', to=NOBODY, wait="30s", again="5m", repeat="24h"),
     Route(match='severity=~"warning|none"', to="chat", wait="30s", again="5m", repeat="4h"),
 )
+
+#: Before all others, where the pages are named.
+_TO_PAGES = Route(match='alertname!=""', to=PAGES, wait="1s", again="1m", repeat="5m", goes_on=True)
 
 #: What comes before, and what it comes before: once that fires, the hint says nothing new.
 _EARLY = (
@@ -153,12 +168,14 @@ INHIBITIONS = (
 
 def document(receivers: Receivers) -> dict[str, Any]:
     """Return the content of alertmanager.yml."""
+    routes = (_TO_PAGES, *ROUTES) if receivers.pages else ROUTES
+    pages = [_pages(receivers)] if receivers.pages else []
     return {
         "route": {
             # What no branch takes is told to people: silence would hide a new severity.
             "receiver": "chat",
             "group_by": list(GROUP_BY),
-            "routes": [_route(route) for route in ROUTES],
+            "routes": [_route(route) for route in routes],
         },
         "inhibit_rules": [
             {
@@ -168,7 +185,11 @@ def document(receivers: Receivers) -> dict[str, Any]:
             }
             for rule in INHIBITIONS
         ],
-        "receivers": [{"name": NOBODY}, *(_receiver(name, receivers) for name in RECEIVERS)],
+        "receivers": [
+            {"name": NOBODY},
+            *pages,
+            *(_receiver(name, receivers) for name in RECEIVERS),
+        ],
     }
 
 
@@ -200,7 +221,18 @@ def _matchers(text: str) -> list[str]:
 def _receiver(name: str, receivers: Receivers) -> dict[str, Any]:
     hook: dict[str, Any] = {"url": receivers.url(name), "send_resolved": name != "deadman"}
     if receivers.token_file and name != "chat":
-        hook["http_config"] = {
-            "authorization": {"type": "Bearer", "credentials_file": receivers.token_file}
-        }
+        hook["http_config"] = _bearer(receivers.token_file)
     return {"name": name, "webhook_configs": [hook]}
+
+
+def _pages(receivers: Receivers) -> dict[str, Any]:
+    hook = {
+        "url": f"{receivers.pages}{PAGES_PATH}",
+        "send_resolved": True,
+        "http_config": _bearer(receivers.pages_token_file),
+    }
+    return {"name": PAGES, "webhook_configs": [hook]}
+
+
+def _bearer(file: str) -> dict[str, Any]:
+    return {"authorization": {"type": "Bearer", "credentials_file": file}}

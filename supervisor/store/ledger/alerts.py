@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import Integer, bindparam, delete, select, update
 
 from supervisor.store.schema import alerts
 from supervisor.store.session import Ordered, Session, insert_into, ordered, storable
@@ -54,7 +54,7 @@ class Alerts:
     def forget(self, now: datetime) -> int:
         """Remove what is over and old, and the oldest of what is too much; return how many."""
         gone = self._session.write(_delete_old, self._session.encode(now - KEEP))
-        row = self._session.row(_select_last_kept)
+        row = self._session.row(_select_last_kept, 1, KEPT_MOST)
         return gone + (0 if row is None else self._session.write(_delete_old, row[0]))
 
     def _take(self, one: Telling, now: datetime) -> bool:
@@ -107,7 +107,8 @@ def _update() -> Ordered:
 
 def _select_last_kept() -> Ordered:
     query = select(alerts.c.starts_at).order_by(alerts.c.starts_at.desc())
-    return ordered(query.limit(1).offset(KEPT_MOST))
+    query = query.limit(bindparam("one", type_=Integer)).offset(bindparam("kept", type_=Integer))
+    return ordered(query, "one", "kept")
 
 
 def _delete_old() -> Ordered:

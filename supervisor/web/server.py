@@ -25,7 +25,8 @@ from supervisor.telemetry.events import emit
 from supervisor.web.door import Door
 from supervisor.web.proxy import Proxies, is_loopback
 from supervisor.web.secret import new_link
-from supervisor.web.site import Site
+from supervisor.web.site import LARGEST_BODY_BYTES, Site
+from supervisor.web.watch import Watch
 
 THREADS = 8
 #: Far more than the pages of a team; each is a descriptor.
@@ -83,6 +84,8 @@ def _run(
     bound, port = listening.getsockname()[:2]
     door = Door(client, SystemClock(), token, owner)
     site = Site(client, door, cookie_name=f"supervisor-{port}")
+    watch = Watch(client)
+    watch.join(site.app)
     server: Any = create_server(
         Proxies(site.app, settings.web_proxies),
         sockets=[listening],
@@ -90,17 +93,22 @@ def _run(
         connection_limit=CONNECTIONS_MOST,
         channel_timeout=IDLE_S,
         clear_untrusted_proxy_headers=False,  # Proxies does
-        max_request_body_size=2 * site.app.config["MAX_CONTENT_LENGTH"],
+        max_request_body_size=LARGEST_BODY_BYTES,
         ident=None,
     )
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it warns of every short queue
+    reason = "asked to"  # SIGTERM and SIGINT come as exceptions that are no Exception
     try:
         emit("web.started", listen=f"{bound}:{port}", store=without_password(settings.store))
         on_open(_opened(client, f"[{bound}]" if ":" in bound else bound, port, token))
-        server.run()
+        with watch.going():
+            server.run()
+    except Exception as exc:
+        reason = f"failed: {type(exc).__name__}"
+        raise
     finally:
         server.close()
-        emit("web.stopped", reason="asked to")
+        emit("web.stopped", reason=reason)
 
 
 def _opened(client: Client, host: str, port: int, token: str | None) -> Opened:

@@ -1,0 +1,104 @@
+"""What this web process has seen of the store for an hour, for all its viewers together.
+
+Secret kept here: what is remembered between two looks. The minutes of the audit trail are counted
+once; what is due in each queue stands nowhere afterwards, so it is noted every few seconds by a
+thread of its own, and whoever shows it says since when. Of another store nothing is kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from flask import Flask, current_app
+
+from supervisor.client import Client
+from supervisor.errors import DependencyAway
+from supervisor.store import Store
+from supervisor.store.levels import levels
+from supervisor.store.trend import Hour, Trend
+
+#: Seconds between two notes, and how many are kept: an hour's.
+EVERY_S, KEPT = 15.0, 240
+_NAME = "supervisor.watch"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """How many tasks were due in each queue at one moment; a queue without any is not there."""
+
+    at: datetime
+    in_queue: Mapping[str, int]
+
+
+class Watch:
+    """Looks at one store, again and again. Safe to share between threads."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._trend: Trend | None = None
+        self._notes: deque[Note] = deque(maxlen=KEPT)
+
+    def join(self, app: Flask) -> None:
+        """Be the watch of this site's pages."""
+        app.extensions[_NAME] = self
+
+    @contextmanager
+    def going(self) -> Iterator[None]:
+        """Take notes for the length of the block."""
+        thread = threading.Thread(target=self._take_notes, name="watch", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+
+    def hour(self, now: datetime) -> Hour:
+        """Return the last hour by the minute. Raises: StoreUnavailable."""
+        return self._of(self._client.reader.store).hour(now)
+
+    def notes(self) -> tuple[Note, ...]:
+        """Return what was noted, oldest first."""
+        with self._lock:
+            return tuple(self._notes)
+
+    def note(self) -> None:
+        """Note what is due now. Raises: StoreUnavailable."""
+        store = self._client.reader.store
+        now = store.clock.now()
+        with store.reading() as connection:
+            found = levels(connection, now)
+        due: Counter[str] = Counter()
+        for one in found:
+            due[one.queue] += one.in_queue
+        self._of(store)
+        with self._lock:
+            self._notes.append(Note(now, dict(+due)))
+
+    def _of(self, store: Store) -> Trend:
+        """Return what counts in this store; of another one all is forgotten."""
+        with self._lock:
+            if self._trend is None or self._trend.store is not store:
+                self._trend = Trend(store)
+                self._notes.clear()
+            return self._trend
+
+    def _take_notes(self) -> None:
+        while True:
+            with suppress(DependencyAway):  # the gap shows; whoever asks for a page is told
+                self.note()
+            if self._over.wait(EVERY_S):
+                return
+
+
+def watch() -> Watch:
+    """Return the watch of the site that answers."""
+    return cast("Watch", current_app.extensions[_NAME])

@@ -92,11 +92,17 @@ class Reader:
             return None if row is None else task_view(row)
 
     def tasks(self, wanted: TaskFilter | None = None) -> TaskPage:
-        """Return one page of tasks, newest first."""
+        """Return one page of tasks."""
+        now = self._store.clock.now()
         with self._store.reading() as connection:
-            ids, next_id = find_page(connection, wanted or TaskFilter())
-            lines = {row.task_id: _task_line(row) for row in _task_rows(connection, ids)}
-        return TaskPage(tuple(lines[task_id] for task_id in ids), next_id)
+            found = find_page(connection, wanted or TaskFilter(), now)
+            lines = {row.task_id: _task_line(row) for row in _task_rows(connection, found.ids)}
+        return TaskPage(
+            tuple(lines[task_id] for task_id in found.ids),
+            found.next_id,
+            found.prev_id,
+            found.looked,
+        )
 
     def ids_ending(self, end: str) -> list[str]:
         """Return the ids that end like this, a few if they are many; reads every id there is.
@@ -235,7 +241,7 @@ class Reader:
         """Return every task type that a node has ever announced, by name."""
         query = sa.select(task_types).order_by(task_types.c.type)
         with self._store.reading() as connection:
-            return [TypeView(*row) for row in connection.execute(query)]
+            return [TypeView(*row[:4]) for row in connection.execute(query)]
 
     def workers(self, node_id: str | None = None, limit: int = 500) -> list[WorkerRecord]:
         """Return the workers (of one node), those that live first, then the latest born."""

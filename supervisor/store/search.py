@@ -1,121 +1,255 @@
 """Finding one page of tasks without ever reading the whole table.
 
-Secret kept here: a filter is split into streams, each one an index read from its newest id down
-(by type, else by state, else all); what no index covers is tested on a bounded window of each
-stream, and the page says from where to go on. The end of an id is looked for in an index as well,
-among a bounded number of ids. Only the reader uses it.
+Secret kept here: a query is split into streams, each one an index read in the order of ids (by
+type, else by state, else all); what no index covers is tested on a bounded window of each stream,
+and the page says from where to go on. The end of an id is looked for in an index as well, among a
+bounded number of ids. Only the store's readers use it.
 """
 
 from __future__ import annotations
 
 import heapq
-import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from supervisor.model.query import TEXT, Term, pieces, plain_pattern
 from supervisor.model.states import State
+from supervisor.store.criteria import Condition, Criteria, needs_attempt
 from supervisor.store.record import AutopsyRecord
-from supervisor.store.schema import autopsies, tasks
+from supervisor.store.schema import attempts, autopsies, tasks
 from supervisor.store.view import AutopsyFilter, AutopsyPage, TaskFilter
 
-#: Rows of a stream that one page may test: about 20 ms on SQLite.
-WINDOW = 20_000
+#: Rows of a stream that one page may test: about 20 ms on SQLite. Those whose attempts are looked
+#: at, too, cost four times as much.
+WINDOW, WINDOW_OF_ATTEMPTS = 20_000, 5_000
 PAGE_MAX = 500
 #: Ids of each state, newest first, among which the end of one is looked for.
 ENDS_WINDOW = 1_000_000
+#: States that few tasks read: their index leads to less than that of a type.
+_FEW = frozenset({State.RUNNING, State.FAILED, State.TIMEOUT, State.CANCELED})
 _ALL = sa.true()
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
+    """A page of ids in the order wanted, and where the pages beside it begin (None: no such).
+
+    `looked` is how many rows were tested at least where that, not the page, was the limit; else 0.
+    """
+
+    ids: list[str]
+    next_id: str | None
+    prev_id: str | None
+    looked: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The conditions of the streams, and what is tested row by row."""
+
+    streams: list[Condition]
+    tests: list[Condition]
+    with_attempt: bool
+
+    @property
+    def window(self) -> int:
+        return min(WINDOW, WINDOW_OF_ATTEMPTS) if self.with_attempt else WINDOW
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """From where a stream is read, and which way."""
+
+    start_id: str | None
+    down: bool
+
+    def order(self, column: Any) -> Any:
+        return column.desc() if self.down else column.asc()
+
+    def beyond(self, column: Any) -> list[Condition]:
+        """Say what comes after the start."""
+        if self.start_id is None:
+            return []
+        return [column < self.start_id if self.down else column > self.start_id]
+
+    def until(self, column: Any, last_id: str) -> Condition:
+        """Say what does not come after this one."""
+        met: Condition = column >= last_id if self.down else column <= last_id
+        return met
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
     """What a stream gave; `resume_id` is the last id it tested, None at the stream's end."""
 
     ids: list[str]
     resume_id: str | None
+    cut_by_window: bool = False
 
 
-def find_page(connection: sa.Connection, wanted: TaskFilter) -> tuple[list[str], str | None]:
-    """Return the ids of a page, newest first, and the `before_id` of the next page."""
-    limit = max(1, min(wanted.limit, PAGE_MAX))
-    streams, tests = _plan(wanted)
-    found = [_read(connection, stream, tests, wanted.before_id, limit) for stream in streams]
-    # Below the highest id where a stream stopped, that stream may hold tasks not yet seen.
-    floor = max((each.resume_id for each in found if each.resume_id is not None), default=None)
-    merged = heapq.merge(*(each.ids for each in found), reverse=True)
-    ids = [task_id for task_id in merged if floor is None or task_id >= floor]
-    if len(ids) > limit:
-        return ids[:limit], ids[limit - 1]
-    return ids, floor
-
-
-def _plan(wanted: TaskFilter) -> tuple[list[Any], list[Any]]:
-    """Split a filter into the conditions of its streams and what is tested row by row."""
-    column = tasks.c
-    by_state = column.state.in_(wanted.states)
-    tests: list[Any] = []
-    if wanted.types:
-        streams = [column.type == name for name in dict.fromkeys(wanted.types)]
-        tests += [by_state] if wanted.states else []
-    elif wanted.states:
-        streams = [column.state == state for state in dict.fromkeys(wanted.states)]
-    else:
-        streams = [_ALL]
-    if wanted.queues:
-        tests.append(column.queue.in_(wanted.queues))
+def terms_of(wanted: TaskFilter) -> tuple[Term, ...]:
+    """Return all that a filter asks for as terms."""
+    terms = list(wanted.terms)
+    if wanted.states:
+        terms.append(Term("state", tuple(map(str, wanted.states))))
+    for name, values in (("type", wanted.types), ("queue", wanted.queues)):
+        if values:
+            terms.append(Term(name, tuple(map(plain_pattern, values))))
     if wanted.tag:
-        tests.append(
-            column.tags.contains(json.dumps(wanted.tag, ensure_ascii=False), autoescape=True)
-        )
-    if wanted.text:
-        tests.append(_text_test(wanted.text.strip()))
-    return streams, tests
+        terms.append(Term("tag", (wanted.tag,)))
+    if wanted.text.strip():
+        terms.append(Term(TEXT, (wanted.text.strip(),)))
+    return tuple(terms)
 
 
-def _text_test(words: str) -> Any:
-    column = tasks.c
-    anywhere = (column.type, column.dedup_key, column.submitted_by)
-    return sa.or_(
-        column.task_id.startswith(words, autoescape=True),
-        column.task_id.startswith(f"task_{words}", autoescape=True),
-        column.task_id.endswith(words, autoescape=True),
-        *(where.contains(words, autoescape=True) for where in anywhere),
-    )
+def find_page(connection: sa.Connection, wanted: TaskFilter, now: datetime) -> Found:
+    """Return the ids of a page, and where the next and the former one begin."""
+    limit = max(1, min(wanted.limit, PAGE_MAX))
+    plan = _plan(connection, terms_of(wanted), wanted.as_of or now)
+    back = wanted.before_id if wanted.oldest_first else wanted.after_id
+    start = wanted.after_id if wanted.oldest_first else wanted.before_id
+    walk = _Walk(start if back is None else back, down=wanted.oldest_first is (back is not None))
+    ids, end_id, looked = _merged(connection, plan, walk, limit)
+    if back is None:
+        return Found(ids, end_id, ids[0] if ids and start is not None else None, looked)
+    ids.reverse()
+    return Found(ids, ids[-1] if ids else None, end_id, looked)
+
+
+def count(connection: sa.Connection, wanted: TaskFilter, now: datetime, most: int) -> Counted:
+    """Count the tasks of a filter, at most about `most` of them, on one window of each stream."""
+    plan = _plan(connection, terms_of(wanted), wanted.as_of or now)
+    found = [
+        _counted(connection, stream, plan, _Walk(None, down=True), most) for stream in plan.streams
+    ]
+    return Counted(sum(each.count for each in found), all(each.is_all for each in found))
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many there are; at least so many where not all were looked at."""
+
+    count: int
+    is_all: bool
+
+
+def _merged(
+    connection: sa.Connection, plan: _Plan, walk: _Walk, limit: int
+) -> tuple[list[str], str | None, int]:
+    """Return ids in the order of the walk, where it goes on, and how many were tested if that
+    ended it."""
+    found = [_read(connection, stream, plan, walk, limit) for stream in plan.streams]
+    stops = [each.resume_id for each in found if each.resume_id is not None]
+    # Beyond the first id where a stream stopped, that stream may hold tasks not yet seen.
+    stop = (max if walk.down else min)(stops, default=None)
+    merged = heapq.merge(*(each.ids for each in found), reverse=walk.down)
+    ids = [one for one in merged if stop is None or (one >= stop if walk.down else one <= stop)]
+    if len(ids) > limit:
+        return ids[:limit], ids[limit - 1], 0
+    looked = plan.window if any(each.cut_by_window for each in found) else 0
+    return ids, stop, looked
+
+
+def allowed_states(terms: Sequence[Term]) -> list[State]:
+    """Return the states that a query leaves, in their own order."""
+    left = set(State)
+    for term in terms:
+        if term.name == "state":
+            named = {State(value) for value in term.values}
+            left = left - named if term.negated else left & named
+    return [state for state in State if state in left]
+
+
+def _exact_types(terms: Sequence[Term]) -> list[str] | None:
+    """Return the only types that a query leaves; None when it does not name them."""
+    left: dict[str, None] | None = None
+    for term in terms:
+        named = [pieces(value) for value in term.values]
+        if term.name == "type" and not term.negated and all(len(one) == 1 for one in named):
+            names = {one[0]: None for one in named}
+            left = names if left is None else {one: None for one in left if one in names}
+    return None if left is None else list(left)
+
+
+def _plan(connection: sa.Connection, terms: Sequence[Term], now: datetime) -> _Plan:
+    """Split a query into streams and tests."""
+    states, types = allowed_states(terms), _exact_types(terms)
+    criteria = Criteria(is_file=connection.dialect.name == "sqlite", now=now)
+    by_state: list[Condition] = [tasks.c.state == state for state in states]
+    if types is not None and not _FEW.issuperset(states):
+        rest = [term for term in terms if not _is_exact_type(term)]
+        return _planned([tasks.c.type == name for name in types], criteria, rest)
+    rest = [term for term in terms if term.name != "state"]
+    return _planned([_ALL] if len(states) == len(State) else by_state, criteria, rest)
+
+
+def _is_exact_type(term: Term) -> bool:
+    exact = all(len(pieces(value)) == 1 for value in term.values)
+    return term.name == "type" and not term.negated and exact
+
+
+def _planned(streams: list[Condition], criteria: Criteria, rest: Sequence[Term]) -> _Plan:
+    return _Plan(streams, criteria.of(rest), needs_attempt(rest))
 
 
 def _read(
-    connection: sa.Connection, stream: Any, tests: list[Any], before_id: str | None, limit: int
-) -> _Found:
-    newest = sa.select(tasks).where(stream).order_by(tasks.c.task_id.desc())
-    if before_id is not None:
-        newest = newest.where(tasks.c.task_id < before_id)
-    if not tests:
-        ids = list(connection.execute(_only_ids(newest).limit(limit + 1)).scalars())
-        return _Found(ids, ids[limit - 1] if len(ids) > limit else None)
-    bound = connection.execute(_only_ids(newest).limit(1).offset(WINDOW - 1)).scalar()
+    connection: sa.Connection, stream: Condition, plan: _Plan, walk: _Walk, limit: int
+) -> _Read:
+    newest = _stream(stream, walk)
+    if not plan.tests:
+        ids = list(connection.execute(newest.limit(limit + 1)).scalars())
+        return _Read(ids, ids[limit - 1] if len(ids) > limit else None)
+    bound = connection.execute(newest.limit(1).offset(plan.window - 1)).scalar()
+    tested = _tested(newest, stream, plan, walk, bound)
+    ids = list(connection.execute(tested.limit(limit + 1)).scalars())
+    if len(ids) > limit:
+        return _Read(ids, ids[limit - 1])
+    return _Read(ids, bound, cut_by_window=bound is not None)
+
+
+def _counted(
+    connection: sa.Connection, stream: Condition, plan: _Plan, walk: _Walk, most: int
+) -> Counted:
+    newest = _stream(stream, walk)
+    bound = None
+    if plan.tests:
+        bound = connection.execute(newest.limit(1).offset(plan.window - 1)).scalar()
+        newest = _tested(newest, stream, plan, walk, bound)
+    some = newest.limit(most + 1).subquery()
+    found = connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
+    return Counted(min(found, most), found <= most and bound is None)
+
+
+def _stream(stream: Condition, walk: _Walk) -> sa.Select[Any]:
+    column = tasks.c.task_id
+    return sa.select(column).where(stream, *walk.beyond(column)).order_by(walk.order(column))
+
+
+def _tested(
+    newest: sa.Select[Any], stream: Condition, plan: _Plan, walk: _Walk, bound: str | None
+) -> sa.Select[Any]:
+    column = tasks.c.task_id
     if bound is not None:
-        newest = newest.where(tasks.c.task_id >= bound)
-    ids = list(connection.execute(_tested(newest, stream, tests).limit(limit + 1)).scalars())
-    return _Found(ids, ids[limit - 1] if len(ids) > limit else bound)
-
-
-def _tested(newest: sa.Select[Any], stream: Any, tests: list[Any]) -> sa.Select[Any]:
-    if stream is _ALL:
-        return _only_ids(newest.where(*tests))
+        newest = newest.where(walk.until(column, bound))
+    if stream is _ALL and not plan.with_attempt:
+        return newest.where(*plan.tests)
     # The window is read first, from the stream's own index: told all at once, PostgreSQL may read
     # every task by its id and test them one by one.
-    window = _only_ids(newest).limit(WINDOW).subquery()
+    window = newest.limit(plan.window).subquery()
+    source: Any = window.join(tasks, tasks.c.task_id == window.c.task_id)
+    if plan.with_attempt:
+        same = (attempts.c.task_id == tasks.c.task_id) & (attempts.c.attempt == tasks.c.attempt)
+        source = source.outerjoin(attempts, same)
     return (
         sa.select(window.c.task_id)
-        .join(tasks, tasks.c.task_id == window.c.task_id)
-        .where(*tests)
-        .order_by(window.c.task_id.desc())
+        .select_from(source)
+        .where(*plan.tests)
+        .order_by(walk.order(window.c.task_id))
     )
-
-
-def _only_ids(query: sa.Select[Any]) -> sa.Select[Any]:
-    return query.with_only_columns(tasks.c.task_id)
 
 
 def find_ends(connection: sa.Connection, end: str, limit: int) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from supervisor.model.outcome import StopMark
+from supervisor.model.query import Term
 from supervisor.model.record import ProcessIdentity
 from supervisor.model.states import REQUEUE_REASONS, State
 from supervisor.store.record import AutopsyRecord
@@ -68,30 +69,39 @@ class TaskView(TaskLine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
-    """Which tasks to list. Empty means any; `before_id` continues after a page.
+    """Which tasks to list: all that is said must hold, empty means any.
 
-    `text` is found in the id (its beginning or end), type, dedup key and submitter.
+    `terms` are what `supervisor.model.query` reads; ages in them count from `as_of` (None: now).
+    `text` is found in the id (its beginning or end), type, dedup key and submitter. `before_id`
+    leaves only what has a lower id, `after_id` what has a higher one: at most one of them is given.
     """
 
+    terms: tuple[Term, ...] = ()
     states: tuple[State, ...] = ()
     types: tuple[str, ...] = ()
     queues: tuple[str, ...] = ()
     text: str = ""
     tag: str = ""
+    as_of: datetime | None = None
+    oldest_first: bool = False
     before_id: str | None = None
+    after_id: str | None = None
     limit: int = 50
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Tasks, newest first. `next_id` is the `before_id` of the next page, or None at the end.
+    """Tasks, newest first (or oldest). `next_id` is the `before_id` of the next page, `prev_id` the
+    `after_id` of the former one (with `oldest_first` the other way round); None: there is none.
 
-    A page may hold fewer than the limit and still have a next one: a search reads a bounded number
-    of rows at a time.
+    A page may hold fewer than the limit and still have a next one: a search tests a bounded number
+    of rows at a time. `looked` is that number where it was the limit, else 0.
     """
 
     tasks: tuple[TaskLine, ...]
     next_id: str | None
+    prev_id: str | None = None
+    looked: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""How often somebody may try a password.
+"""How often somebody may try a password, and how fast a program may ask.
 
 Secret kept here: the counts. A try is counted before the password is looked at and forgotten when
 it was right, so that many at once count as many. Each process counts for itself, and from nothing
@@ -18,8 +18,33 @@ WINDOW_S = 300.0
 PAIR_MAX, ADDRESS_MAX, NAME_MAX = 5, 20, 50
 #: Keys that are remembered; those used longest ago are forgotten first.
 KEYS_MAX = 10_000
+#: Characters of a name or address that tell it from others: what is sent may be a whole form.
+KEY_LENGTH = 100
 
 Key = tuple[str, ...]
+
+
+class Pace:
+    """Lets each asker make `per_s` requests in a second on average, twice as many at once."""
+
+    def __init__(self, clock: Clock, per_s: float) -> None:
+        self._clock = clock
+        self._per_s = per_s
+        self._most = 2 * per_s
+        self._left: dict[str, tuple[float, float]] = {}
+        self._turn = threading.Lock()
+
+    def take(self, asker: str) -> float:
+        """Count a request; return 0, or the seconds after which the next one may be made."""
+        with self._turn:
+            now = self._clock.mono()
+            left, at = self._left.pop(asker, (self._most, now))
+            left = min(self._most, left + (now - at) * self._per_s)
+            is_free = left >= 1.0
+            self._left[asker] = (left - 1.0 if is_free else left, now)  # it asked last
+            while len(self._left) > KEYS_MAX:
+                del self._left[next(iter(self._left))]
+            return 0.0 if is_free else (1.0 - left) / self._per_s
 
 
 class Limiter:
@@ -42,7 +67,7 @@ class Limiter:
             return wait_s
 
     def give_back(self, name: str, address: str) -> None:
-        """Forget the latest try: it was right."""
+        """Count one try less, it was right: of several at once the latest, whoever made it."""
         with self._turn:
             for key in _keys(name, address):
                 if self._tries.get(key):
@@ -65,7 +90,8 @@ class Limiter:
 
 
 def _keys(name: str, address: str) -> Mapping[Key, int]:
-    folded = name.casefold()
+    folded = name[:KEY_LENGTH].casefold()
+    address = address[:KEY_LENGTH]
     return {
         ("pair", folded, address): PAIR_MAX,
         ("address", address): ADDRESS_MAX,

@@ -7,6 +7,8 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 from harness import eventually
@@ -148,6 +150,22 @@ def test_sigterm_and_ctrl_c_end_it_in_order(tmp_path: Path) -> None:
             assert site.process.stdout is not None
             site.process.stdout.close()
             assert '"event": "web.stopped"' in site.log.read_text().splitlines()[-1]
+
+
+def test_an_end_that_nobody_asked_for_is_told_as_one(tmp_path: Path) -> None:
+    with pages(tmp_path, start=False) as site:
+        reading, writing = os.pipe()
+        os.close(reading)  # nobody reads where the address is told
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "supervisor.cli", "web", "--json"],
+                cwd=site.root, env=site.env, stdout=writing, stderr=subprocess.PIPE, text=True,
+                timeout=30,
+            )  # fmt: skip
+        finally:
+            os.close(writing)
+        assert done.returncode != 0
+        assert '"reason": "failed: BrokenPipeError"' in done.stderr
 
 
 def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:

@@ -12,9 +12,17 @@ import supervisor.web
 from supervisor.model.access import Person, Right, Role, is_name
 from supervisor.testing.clock import ManualClock
 from supervisor.web import secret, wording
-from supervisor.web.limiter import ADDRESS_MAX, KEYS_MAX, NAME_MAX, PAIR_MAX, WINDOW_S, Limiter
+from supervisor.web.limiter import (
+    ADDRESS_MAX,
+    KEY_LENGTH,
+    KEYS_MAX,
+    NAME_MAX,
+    PAIR_MAX,
+    WINDOW_S,
+    Limiter,
+)
 from supervisor.web.proxy import is_loopback
-from supervisor.web.site import ROUTES
+from supervisor.web.site import NAVIGATION, ROUTES
 from supervisor.web.visit import own_path
 
 STYLE = Path(supervisor.web.__file__).parent / "static" / "style.css"
@@ -47,8 +55,19 @@ def test_no_names(name: str) -> None:
 
 def test_every_page_needs_a_right_but_the_door() -> None:
     assert {route.name for route in ROUTES if route.needs is None} == {"sign_in", "enter"}
+    open_to_all = {route.name for route in ROUTES if route.needs is None}
+    assert open_to_all == {"sign_in", "enter"}
     acts = {route.name: route.needs for route in ROUTES if route.method == "POST"}
-    assert acts == {"enter": None, "leave": Right.TASKS, "act": Right.ACT}
+    assert (acts["leave"], acts["act"]) == (Right.TASKS, Right.ACT)
+
+
+def test_rooms_are_told_apart_and_lead_to_pages_that_need_the_same_right() -> None:
+    names, keys = [room.name for room in NAVIGATION], [room.key for room in NAVIGATION]
+    assert sorted(set(names)) == sorted(names)
+    assert sorted(set(keys)) == sorted(keys)
+    assert all(len(key) == 1 for key in keys)
+    needs = {route.name: route.needs for route in ROUTES}
+    assert {room.name: room.needs for room in NAVIGATION} == {name: needs[name] for name in names}
 
 
 def test_a_pair_of_name_and_address_is_slowed_down_and_let_go_on() -> None:
@@ -82,6 +101,9 @@ def test_an_address_and_a_name_are_slowed_down_as_well() -> None:
 
 def test_what_the_limiter_remembers_is_bounded() -> None:
     limiter = Limiter(ManualClock())
+    long = "x" * 60_000
+    assert [limiter.take(f"{long}{n}", long) == 0 for n in range(PAIR_MAX + 1)][-1] is False
+    assert max(len(part) for key in limiter._tries for part in key) == KEY_LENGTH
     for n in range(KEYS_MAX):
         limiter.take(f"name{n}", f"address{n}")
     assert len(limiter._tries) == KEYS_MAX

@@ -7,6 +7,7 @@ Secret kept here: how these files are found and read. What must stand in them is
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,13 +75,17 @@ def _one(about: str, path: Path, listen: str | None, rules: Mapping[str, Any]) -
     document, problem = _read(path)
     if problem is not None:
         yield from _told(about, [problem], "")
-    elif about == "prometheus":
+        return
+    if about == "prometheus":
         found = scrape_problems(str(path), document, listen, rules)
         loaded = f" and loads {_counted(rules)} of rules" if rules else ""
         yield from _told(about, found, f"{path} scrapes nodes at {listen}{loaded}")
-    else:
-        found = routing_problems(str(path), document, rules.values())
-        yield from _told(about, found, f"{path} has a receiver for every route")
+        return
+    try:
+        routes = list(routing_problems(str(path), document, rules.values()))
+    except RecursionError:  # an alias in YAML can make a route one of its own branches
+        routes = [_too_deep(path)]
+    yield from _told(about, routes, f"{path} has a receiver for every route")
 
 
 def _told(about: str, problems: Iterable[Problem], good: str) -> Iterator[Finding]:
@@ -106,9 +111,9 @@ def _shipped() -> Known:
 
 def _all(folder: Path, patterns: Iterable[str]) -> tuple[list[Problem], dict[str, Any]]:
     """Read every file of a folder (or the one file that was named): name → document."""
-    paths = sorted(path for pattern in patterns for path in folder.glob(pattern))
-    if folder.is_file():
-        paths = [folder]
+    paths = [folder]
+    if folder.is_dir():
+        paths = sorted(path for pattern in patterns for path in folder.glob(pattern))
     if not paths:
         remedy = "Name another, or let `supervisor rules export` or `dashboards export` fill it."
         return [Problem(str(folder), {}, f"no {' or '.join(patterns)} in it", remedy)], {}
@@ -118,15 +123,24 @@ def _all(folder: Path, patterns: Iterable[str]) -> tuple[list[Problem], dict[str
 
 
 def _read(path: Path) -> tuple[Any, Problem | None]:
+    kind = "JSON" if path.suffix == ".json" else "YAML"
     try:
+        if stat.S_ISCHR(path.stat().st_mode):  # one may have no end
+            return None, Problem(str(path), {}, "it is a device, no file", "Name a file.")
         text = path.read_text("utf-8")
-        return (json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)), None
+        return (json.loads(text) if kind == "JSON" else yaml.safe_load(text)), None
     except OSError as exc:
         return None, Problem(str(path), {}, f"cannot be read: {exc.strerror}", "Name another file.")
-    except (ValueError, yaml.YAMLError) as exc:
+    except RecursionError:
+        return None, _too_deep(path)
+    # The last three are what the parser of YAML does with a tag whose value does not fit it.
+    except (ValueError, yaml.YAMLError, TypeError, LookupError, AttributeError) as exc:
         said = " ".join(str(exc).split())
-        kind = "JSON" if path.suffix == ".json" else "YAML"
         return None, Problem(str(path), {}, f"it is no {kind}: {said}", "Correct it.")
+
+
+def _too_deep(path: Path) -> Problem:
+    return Problem(str(path), {}, "it is nested too deeply", "Is it the right file?")
 
 
 def _counted(files: Mapping[str, Any]) -> str:

@@ -89,10 +89,16 @@ def rules_of(document: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield str(group.get("name", "")), rule
 
 
+def _labels(rule: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the labels that a rule adds; None if they are something else."""
+    labels = rule.get("labels")
+    return {} if labels is None else labels if isinstance(labels, Mapping) else None
+
+
 def known_from(documents: Iterable[object]) -> Known:
     """Return what is there when these rule files are loaded."""
     rules = [rule for document in documents for _, rule in rules_of(document)]
-    labels = {str(label) for rule in rules for label in rule.get("labels") or {}}
+    labels = {str(label) for rule in rules for label in _labels(rule) or ()}
     return Known(frozenset(str(rule["record"]) for rule in rules if "record" in rule),
                  frozenset(labels))  # fmt: skip
 
@@ -104,6 +110,9 @@ def rule_problems(file: str, document: object, known: Known) -> Iterator[Problem
     for group, rule in rules_of(document):
         name = str(rule.get("alert") or rule.get("record") or "?")
         where = {"group": group, "rule": name}
+        if _labels(rule) is None:
+            remedy = "Write them as `NAME: VALUE`, one below the other."
+            yield Problem(file, where, "its labels are no mapping", f"{remedy} {EXPORT}.")
         for text, remedy, is_fatal in _vain(str(rule.get("expr", "")), known):
             yield Problem(file, where, text, f"{remedy} {EXPORT}.", is_fatal)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,11 @@ def test_a_dashboard_may_ask_for_the_records_of_this_version(files: Path) -> Non
         ("dashboards/own.json", "{", "it is no JSON: Expecting property name"),
         ("rules/own.yml", "\x00", "it is no YAML: unacceptable character"),
         ("alertmanager.yml", "route: {receiver: pager}", "there is no receiver pager"),
+        ("rules/own.yml", "[" * 5000, "it is nested too deeply"),
+        ("prometheus.yml", "a: " + "{b: " * 5000, "it is nested too deeply"),
+        ("dashboards/own.json", "[" * 5000 + "]" * 5000, "it is nested too deeply"),
+        ("alertmanager.yml", "route: &a {receiver: x, routes: [*a]}", "it is nested too deeply"),
+        ("rules/own.yml", "!!timestamp x", "it is no YAML: "),
     ],
 )
 def test_a_file_that_cannot_be_used_fails(files: Path, name: str, text: str, said: str) -> None:
@@ -127,6 +134,37 @@ def test_a_file_that_cannot_be_used_fails(files: Path, name: str, text: str, sai
     result = check(files)
     assert result.exit_code == 2
     assert f"{files}/{name}: {said}" in result.stdout
+
+
+@pytest.mark.parametrize("labels", ["5", "severity", "[a, b]", "true"])
+def test_labels_that_are_no_mapping_are_told(files: Path, labels: str) -> None:
+    path = files / "rules" / "own.yml"
+    path.write_text(RULES.replace("{alert: Many,", f"{{alert: Many, labels: {labels},"))
+    result = check(files, "--json")
+    assert result.exit_code == 2
+    (failed,) = [one for one in findings(result) if one["level"] == "fail"]
+    assert failed["text"] == f"{path}: group tasks, rule Many: its labels are no mapping"
+
+
+@pytest.mark.parametrize("device", ["/dev/null", "/dev/zero"])
+@pytest.mark.parametrize("flag", ["--rules", "--dashboards", "--prometheus", "--alertmanager"])
+def test_a_device_is_no_file(device: str, flag: str) -> None:
+    result = CliRunner().invoke(build(), ["check", flag, device])
+    assert result.exit_code == 2
+    about = flag.removeprefix("--")
+    assert result.stdout == (
+        f"fail  {about}: {device}: it is a device, no file\n      remedy: Name a file.\n"
+    )
+
+
+def test_a_pipe_is_read_as_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    told = threading.Thread(target=pipe.write_text, args=(RULES,))
+    told.start()
+    result = CliRunner().invoke(build(), ["check", "--rules", str(pipe)])
+    told.join()
+    assert result.stdout == "ok    rules: 2 rules in 1 file ask for what is there\n"
 
 
 def test_an_empty_folder_is_no_good_news(files: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from supervisor.model.states import State
 from supervisor.words.text import span
+from supervisor.words.tongue import say
 from supervisor.worker.presence import is_gone, own_place
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class Roll:
     def judged(self) -> str:
         """How the tasks of a node that is gone will be judged."""
         if self.running:
-            return "the node that runs will judge it soon"
-        return "start a node and it will be judged"
+            return say("the node that runs will judge it soon")
+        return say("start a node and it will be judged")
 
 
 def roll_call(reader: Reader) -> Roll:
@@ -88,6 +89,11 @@ def last_word(node: NodeView) -> str:
     """Say how a node is gone, for the state that it wrote last."""
     if is_silent(node):
         silent_s = -(node.lease_left_s or 0.0)
-        return f"gone (host {node.node_name}, its lease is over since {span(silent_s)})"
-    host = "" if node.lease_left_s is None else f"host {node.node_name}, "
-    return f"gone ({host}pid {node.pid})"
+        return say(
+            "gone (host %(host)s, its lease is over since %(span)s)",
+            host=node.node_name,
+            span=span(silent_s),
+        )
+    if node.lease_left_s is None:
+        return say("gone (pid %(pid)s)", pid=node.pid)
+    return say("gone (host %(host)s, pid %(pid)s)", host=node.node_name, pid=node.pid)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from supervisor.model.states import CRASH_REASONS, Reason, State
 from supervisor.words.text import ago, plain, size, span
+from supervisor.words.tongue import say
 
 if TYPE_CHECKING:
     from supervisor.store import AutopsyRecord, HistoryLine, TaskLine, TaskView
@@ -37,7 +38,7 @@ def last_heard(task: TaskLine, trail: Sequence[HistoryLine], now: datetime) -> s
     if task.error_type:
         error = f"{task.error_type}: {error}" if error else task.error_type
     if task.state is State.PENDING and error and task.run_after > now:
-        return f"{error}; again {ago(task.run_after, now)}"
+        return say("%(error)s; again %(when)s", error=error, when=ago(task.run_after, now))
     return error or task.reason
 
 
@@ -45,7 +46,9 @@ def who_canceled(trail: Sequence[HistoryLine]) -> str | None:
     """Say who canceled a task, and why."""
     for line in reversed(trail):
         if line.to_state is State.CANCELED:
-            return f"canceled by {line.operator}: {line.note or line.reason}"
+            return say(
+                "canceled by %(who)s: %(why)s", who=line.operator, why=line.note or line.reason
+            )
     return None
 
 
@@ -53,7 +56,7 @@ def ending_mark(task: TaskLine) -> str:
     """Return what stands behind the state of a task that only a person runs again."""
     if task.state not in FINAL:
         return ""
-    return " (quarantined)" if task.quarantined else " (final)"
+    return say(" (quarantined)") if task.quarantined else say(" (final)")
 
 
 def by_command(task: TaskView) -> str:
@@ -66,22 +69,26 @@ def for_good(task: TaskView, again: str) -> tuple[str, str] | None:
     if task.state not in FINAL:
         return None
     if task.quarantined:
-        return "quarantined", f"it has killed its worker {task.crash_count} times; {again}"
-    return "final", f"{_no_retry(task)}; {again}"
+        why = say("it has killed its worker %(times)s times", times=task.crash_count)
+        return say("quarantined"), f"{why}; {again}"
+    return say("final"), f"{_no_retry(task)}; {again}"
 
 
 def _no_retry(task: TaskView) -> str:
     """Say why no retry followed."""
     if task.reason == Reason.FORCED:
-        return "a person ended it"
+        return say("a person ended it")
     if task.reason in _NOT_STORED:
-        return "its result cannot be stored, which no retry cures"
+        return say("its result cannot be stored, which no retry cures")
     used, most = task.retry_count, task.max_retries
     if most is None and task.reason == Reason.RAISED:  # all are used, or no_retry_for names it
-        return f"no retry follows, {used} used"
+        return say("no retry follows, %(used)s used", used=used)
     most = used if most is None else most
-    cure = ", and its error is not retried" if used < most else ""
-    return f"{used} of {most} retries used{cure}"
+    if used < most:
+        return say(
+            "%(used)s of %(most)s retries used, and its error is not retried", used=used, most=most
+        )
+    return say("%(used)s of %(most)s retries used", used=used, most=most)
 
 
 def limits(task: TaskView, attempts: Sequence[AttemptView]) -> str:
@@ -93,12 +100,13 @@ def limits(task: TaskView, attempts: Sequence[AttemptView]) -> str:
         soft = math.inf if held.soft_timeout is None else held.soft_timeout
     told = []
     if hard is not None:
-        told.append(f"timeout {hard:g} s")
+        told.append(say("timeout %(seconds)g s", seconds=hard))
     if soft is not None:
-        told.append(f"soft {soft:g} s" if math.isfinite(soft) else "no soft one")
+        has_one = math.isfinite(soft)
+        told.append(say("soft %(seconds)g s", seconds=soft) if has_one else say("no soft one"))
     if task.max_retries is not None:
-        told.append(f"retries {task.max_retries}")
-    return ", ".join(told) or "those of its type and of the node's settings"
+        told.append(say("retries %(number)s", number=task.max_retries))
+    return ", ".join(told) or say("those of its type and of the node's settings")
 
 
 def naming_limit(text: str | None, attempt: AttemptView) -> str | None:
@@ -133,7 +141,9 @@ def last_progress(attempt: AttemptView) -> str | None:
     done, total = (attempt.usage.get(name) for name in LAST_PROGRESS)
     if done is None:
         return None
-    return f"{done:g}{'' if total is None else f' of {total:g}'} when last seen"
+    if total is None:
+        return say("%(done)g when last seen", done=done)
+    return say("%(done)g of %(total)g when last seen", done=done, total=total)
 
 
 def diagnosis(record: AutopsyRecord) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from supervisor.clock import stamp
+from supervisor.words.tongue import say
 
 
 def plain(text: object, *, keep: str = "\n\t") -> str:
@@ -26,17 +27,17 @@ def span(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     if 0.00005 <= seconds < 0.00995:
-        return f"{seconds * 1000:.1f} ms"
+        return say("%(number)s ms", number=f"{seconds * 1000:.1f}")
     if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
+        return say("%(number)s ms", number=f"{seconds * 1000:.0f}")
     if seconds < 60:
-        return f"{seconds:.1f} s"
+        return say("%(number)s s", number=f"{seconds:.1f}")
     whole = int(seconds)
     if whole < 3600:
-        return f"{whole // 60} m {whole % 60:02d} s"
+        return say("%(minutes)d m %(seconds)02d s", minutes=whole // 60, seconds=whole % 60)
     if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} m"
-    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
+        return say("%(hours)d h %(minutes)02d m", hours=whole // 3600, minutes=whole % 3600 // 60)
+    return say("%(days)d d %(hours)02d h", days=whole // 86400, hours=whole % 86400 // 3600)
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
@@ -44,7 +45,7 @@ def ago(moment: datetime | None, now: datetime) -> str:
     if moment is None:
         return "-"
     seconds = (now - moment).total_seconds()
-    return f"in {span(-seconds)}" if seconds < 0 else span(seconds)
+    return say("in %(span)s", span=span(-seconds)) if seconds < 0 else span(seconds)
 
 
 def clock(moment: datetime | None) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from supervisor.model.states import State
 from supervisor.words.text import clock
+from supervisor.words.tongue import say
 
 if TYPE_CHECKING:
     from supervisor.store import Reader, TaskView
@@ -28,17 +29,21 @@ def waits_for(reader: Reader, task: TaskView, roll: Roll) -> list[str]:
 
 def paused(pause: PauseView) -> str:
     """Return a pause in one line."""
-    what = f"queue {pause.queue}"
-    if pause.priority is not None:
-        what += f", priority {pause.priority}"
-    return f"{what} is paused by {pause.by} since {clock(pause.at)}: {pause.reason}"
+    told = {"queue": pause.queue, "by": pause.by, "at": clock(pause.at), "why": pause.reason}
+    if pause.priority is None:
+        return say("queue %(queue)s is paused by %(by)s since %(at)s: %(why)s", **told)
+    return say(
+        "queue %(queue)s, priority %(priority)s is paused by %(by)s since %(at)s: %(why)s",
+        priority=pause.priority,
+        **told,
+    )
 
 
 def _unclaimed(reader: Reader, task: TaskView, roll: Roll) -> list[str]:
     if not roll.running:
-        return ["no node runs: start one with `supervisor run`"]
+        return [say("no node runs: start one with `supervisor run`")]
     if task.type not in known_types(reader, roll):
-        return [f"no running node has announced the type {task.type}"]
+        return [say("no running node has announced the type %(type)s", type=task.type)]
     return []
 
 

@@ -1,4 +1,4 @@
-"""What the scribe answers from the store without changing what tasks are: marks, counts, orphans.
+"""What the scribe answers from the store without changing what tasks are: marks, orders, counts.
 
 Secret kept here: which questions need a look and which a turn as a writer (who leads is written
 down), and that only the leader of a shared store is shown what lost nodes ran. Called by the scribe
@@ -7,17 +7,29 @@ alone.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from supervisor.clock import Clock
 from supervisor.node import port
+from supervisor.node.probe import own_usage
 from supervisor.store import Ledger, Reader
 from supervisor.store.ledger import Transaction
 
 #: The role of the node that ends what lost nodes ran.
 SWEEPER = "sweeper"
 
-Question = port.ReadMarks | port.ReadCounts | port.ReadOrphans | port.ReadOwn
+#: Old vital signs are removed once in so many that are written: once a minute.
+REMOVE_EVERY = 12
+
+Question = (
+    port.ReadMarks
+    | port.ReadOrders
+    | port.VitalsNote
+    | port.ReadCounts
+    | port.ReadOrphans
+    | port.ReadOwn
+)
 
 
 class Answering:
@@ -28,14 +40,21 @@ class Answering:
         self._reader = Reader(ledger.store)
         self._node_id = node_id
         self._clock = clock
+        self._shown = 0
 
     def answer(self, questions: Sequence[port.Request]) -> list[port.Reply]:
         """Answer each question among these once, however often it was asked."""
         asked = dict.fromkeys(q for q in questions if isinstance(q, Question))
-        return [self._answer(question) for question in asked]
+        return [reply for question in asked if (reply := self._answer(question)) is not None]
 
-    def _answer(self, question: Question) -> port.Reply:
+    def _answer(self, question: Question) -> port.Reply | None:
         match question:
+            case port.VitalsNote():
+                self._show(question)
+                return None
+            case port.ReadOrders():
+                with self._ledger.looking() as look:
+                    return port.OrdersRead(tuple(look.open_orders(self._node_id)))
             case port.ReadMarks():
                 with self._ledger.looking() as look:
                     return port.MarksRead(tuple(look.marks(self._node_id)))
@@ -50,6 +69,21 @@ class Answering:
                 return port.OwnRead(frozenset((one.task_id, one.attempt) for one in owned))
             case port.ReadCounts():
                 return self._counts()
+
+    def _show(self, note: port.VitalsNote) -> None:
+        """Write what is to be seen of the node, with what only this process can know of itself."""
+        cpu_s, rss_bytes = own_usage()
+        node = {"cpu_s": round(cpu_s, 2), "rss": rss_bytes, **note.document["node"]}
+        document = json.dumps({**note.document, "node": node}, separators=(",", ":"))
+        self._shown += 1
+        now, removes = self._clock.now(), self._shown % REMOVE_EVERY == 1
+
+        def write(tx: Transaction) -> None:
+            tx.vitals.write(self._node_id, now, document)
+            if removes:
+                tx.vitals.remove_old(now)
+
+        self._ledger.run(write)
 
     def _lead(self, tx: Transaction, lead_s: float) -> port.OrphansRead:
         """Read the orphans if we lead; end the lapsed nodes of which nothing runs any more."""

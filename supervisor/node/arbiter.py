@@ -21,6 +21,7 @@ from supervisor.node.gauges import Board
 from supervisor.node.leaving import Leaving
 from supervisor.node.listening import Listening
 from supervisor.node.mending import Mending
+from supervisor.node.obeying import Obeying
 from supervisor.node.reporting import Health, Reporting
 from supervisor.node.staffing import Staffing
 from supervisor.node.watching import Watching
@@ -65,6 +66,7 @@ class Arbiter:
         self._fencing = Fencing(floor, self._closing)
         self._mending = Mending(floor, own)
         self._leaving = Leaving(floor, self._closing)
+        self._obeying = Obeying(floor, self._leaving, self._dispatching.ring)
         self._reporting = Reporting(floor, self.staffing, self._mending, self._listening.accounting)
         self._planned_s = self._pace.idle_s
         self._last_turn: float | None = None
@@ -161,6 +163,7 @@ class Arbiter:
                 staffing.zygote_lost(event, now)
             case port.Captured():
                 self._listening.captured(floor.slots.get(event.worker_id), event)
+                self._obeying.captured(event)
             case port.Born() if (slot := floor.slots.get(event.worker_id)) is not None:
                 staffing.born(slot, event.pid)
             case port.BirthFailed() if (slot := floor.slots.get(event.worker_id)) is not None:
@@ -180,6 +183,8 @@ class Arbiter:
                 self._reporting.endings(reply)
             case port.MarksRead():
                 self._watching.mark(tuple(reply.marks), now)
+            case port.OrdersRead():
+                self._obeying.hear(reply.orders, now)
             case port.OrphansRead() | port.OwnRead() | port.CountsRead():
                 self._mending.hear(reply, now)
             case port.LeaseRenewed() | port.LeaseLost():

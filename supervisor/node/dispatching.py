@@ -157,7 +157,7 @@ class Dispatching:
 
     def _may_claim(self) -> bool:
         floor = self._floor
-        if floor.stopping is not None or floor.store_away or floor.fenced:
+        if floor.stopping is not None or floor.store_away or floor.fenced or floor.draining:
             return False
         return bool(floor.types)
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.model.crash import ExitStatus, OomEvidence
+from supervisor.model.order import Order
 from supervisor.model.outcome import Settlement
 from supervisor.model.record import Claim, Ending, Mark, Owner, Submitted
 from supervisor.store.record import Orphan
@@ -170,6 +171,13 @@ class MarksRead:
 
 
 @dataclass(frozen=True, slots=True)
+class OrdersRead:
+    """What this node was asked and has not answered, oldest first."""
+
+    orders: Sequence[Order]
+
+
+@dataclass(frozen=True, slots=True)
 class ChildAnswer:
     """The answer to SubmitFor."""
 
@@ -244,6 +252,7 @@ Reply = (
     Claimed
     | EndingsWritten
     | MarksRead
+    | OrdersRead
     | ChildAnswer
     | OrphansRead
     | OwnRead

@@ -13,6 +13,7 @@ from typing import Any
 
 from autopsy.secret import in_params
 from supervisor.model.health import Signs, Verdict
+from supervisor.model.order import Order
 from supervisor.model.outcome import Outcome
 from supervisor.model.trace import log_ids
 from supervisor.node.floor import NS_PER_S, Attempt, Floor, Slot
@@ -20,6 +21,8 @@ from supervisor.node.port import Exited, Facts
 from supervisor.worker import session
 from supervisor.worker.vitals import Reading
 
+#: The verdict of a bundle that a person wanted.
+ASKED = "asked"
 #: Crashes of a type within this time of one that got a bundle get none.
 CRASH_BUNDLE_EVERY_S = 10.0
 
@@ -87,6 +90,19 @@ def suspect_facts(
             "name": f"{attempt.name}-{code}" if attempt else slot.worker_id,
         },
         lets_live,
+    )
+
+
+def asked_facts(floor: Floor, slot: Slot, attempt: Attempt, order: Order) -> Facts:
+    """Return what is known of an attempt that a person wants examined; each has its own name."""
+    return Facts(
+        {
+            **_facts(floor, slot, attempt),
+            "why": f"asked for by {order.operator}: {order.reason}",
+            "verdict": ASKED,
+            "name": f"{attempt.name}-{ASKED}-{order.order_id[-12:]}",
+        },
+        lets_live=True,
     )
 
 

@@ -31,10 +31,10 @@ def tell(floor: Floor, captured: Captured) -> None:
         emit(
             "autopsy.taken",
             **about, autopsy_id=facts["name"], status=captured.status,
-            diagnosis=_headline(captured), duration_s=round(captured.ms / 1000, 3),
+            diagnosis=headline(captured), duration_s=round(captured.ms / 1000, 3),
         )  # fmt: skip
     if "task_id" in facts:
-        text = f"{captured.status}: {_headline(captured)}"
+        text = f"{captured.status}: {headline(captured)}"
         floor.scribe.ask(Note(facts["task_id"], facts["attempt"], "autopsy", text))
         if captured.sessions:
             _tell_sessions(floor, captured)
@@ -76,7 +76,8 @@ def _of_session(one: dict[str, Any]) -> str:
     return f"{who}: {one.get('reason') or 'ended'}"
 
 
-def _headline(captured: Captured) -> str:
+def headline(captured: Captured) -> str:
+    """Return the first cause that it names, or why it names none."""
     if captured.diagnosis:
         first = captured.diagnosis[0]
         return f"{first.get('code')} (confidence {first.get('confidence')})"

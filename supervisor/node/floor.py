@@ -188,6 +188,7 @@ class Floor:
     generation: int = 1
     booted_generation: int = 0
     stopping: Stopping | None = None
+    draining: str = ""
     store_away: str = ""
     lease: LeasePlan | None = None
     renewed_at: float = 0.0
@@ -204,6 +205,7 @@ class Floor:
     rescued: str = ""
     endings: list[Ending] = field(default_factory=list)
     strays: int = 0
+    worst_lag_s: float = 0.0
     _wall: datetime = field(init=False)
     _mono: float = field(init=False)
 
@@ -222,6 +224,11 @@ class Floor:
             if (attempt := slot.current) is not None:
                 yield slot, attempt
 
+    @property
+    def workers_wanted(self) -> int:
+        """How many workers there should be now."""
+        return 0 if self.stopping is not None or self.fenced else self.settings.workers
+
     def learn(self, generation: int, types: Iterable[TypeInfo]) -> None:
         """Take in the types of a generation of the app; older workers keep theirs."""
         self.types = {info.name: info for info in types}
@@ -231,7 +238,9 @@ class Floor:
 
     def tell_types(self) -> None:
         """Have it written down which types this node knows."""
-        self.scribe.ask(TypesNote({name: one.queue for name, one in self.options.items()}))
+        queues = {name: one.queue for name, one in self.options.items()}
+        secrets = {name: one.secret_params for name, one in self.types.items()}
+        self.scribe.ask(TypesNote(queues, secrets))
 
     def claimable(self, takers: Iterable[Slot]) -> tuple[str, ...]:
         """Return the types whose tasks may be started now, on any of these workers."""

@@ -39,11 +39,12 @@ class Place:
 
 @dataclass(slots=True)
 class Running:
-    """The extremes of what runs of one type: age, age by timeout, time without progress."""
+    """The extremes of what runs of one type: age, age by timeout, no progress, memory."""
 
     age_s: float = 0.0
     used: float = 0.0
     still_s: float = 0.0
+    rss_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,11 @@ class Gauges:
         found = dict.fromkeys(WORKER_STATES, 0)
         for slot in floor.slots.values():
             self._feel(slot, now)
-            found[_state(slot)] += 1
+            found[state_of(slot)] += 1
             alive += self._is_alive(slot, now)
         for state, number in found.items():
             self._set_workers[state](number)
-        wanted = 0 if floor.stopping is not None or floor.fenced else floor.settings.workers
-        self._set["workers_desired"](wanted)
+        self._set["workers_desired"](floor.workers_wanted)
         self._set["workers_alive"](alive)
 
     def _is_alive(self, slot: Slot, now: float) -> bool:
@@ -126,22 +126,18 @@ class Gauges:
             age_s, pulse = now - attempt.started_at, attempt.pulse
             worst.age_s = max(worst.age_s, age_s)
             worst.used = max(worst.used, (age_s - attempt.moved_s) / attempt.limits.timeout)
-            if pulse is not None and pulse.last.progress_changes:
+            if pulse is None:
+                continue
+            worst.rss_bytes = max(worst.rss_bytes, pulse.last.rss_bytes)
+            if pulse.last.progress_changes:
                 worst.still_s = max(worst.still_s, now - pulse.progress_at)
         return found
 
     def _zombies(self, codes: frozenset[Code], now: float) -> int:
         return sum(
-            not codes.isdisjoint(self._standing(attempt, now))
+            not codes.isdisjoint(standing(self._floor, attempt, now))
             for _, attempt in self._floor.attempts()
         )
-
-    def _standing(self, attempt: Attempt, now: float) -> set[str]:
-        """What was said of an attempt and is true still: one that recovers is no zombie."""
-        if attempt.pulse is None or not attempt.acted_on:
-            return set()
-        rules = self._floor.rules_of(attempt)
-        return attempt.acted_on & {v.code for v in symptoms(attempt.pulse, rules, now)}
 
     def _overdue(self, now: float) -> int:
         budget = self._floor.settings.autopsy_budget
@@ -152,7 +148,16 @@ class Gauges:
         )
 
 
-def _state(slot: Slot) -> str:
+def standing(floor: Floor, attempt: Attempt, now: float) -> set[str]:
+    """Return what was said of an attempt and is true still: one that recovers is no zombie."""
+    if attempt.pulse is None or not attempt.acted_on:
+        return set()
+    rules = floor.rules_of(attempt)
+    return attempt.acted_on & {v.code for v in symptoms(attempt.pulse, rules, now)}
+
+
+def state_of(slot: Slot) -> str:
+    """Return one word for what a worker is at."""
     if slot.ready_at is None:
         return "starting"
     if slot.farewell is not None or slot.leaving:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from supervisor.model.health import Host, Signs
 from supervisor.model.record import Ending, Owner, Started
@@ -28,6 +28,7 @@ from supervisor.node.event import (
     LeaseLost,
     LeaseRenewed,
     MarksRead,
+    OrdersRead,
     OrphansRead,
     OwnRead,
     PoolEvent,
@@ -44,6 +45,7 @@ from supervisor.worker.vitals import Reading
 from supervisor.worker.wire import Assign, FromNode
 
 __all__ = [
+    "AnswerOrder",
     "AppBooted",
     "AppRefused",
     "AutopsyNote",
@@ -64,6 +66,7 @@ __all__ = [
     "LeaseRenewed",
     "MarksRead",
     "Note",
+    "OrdersRead",
     "OrphansRead",
     "OwnRead",
     "Pool",
@@ -71,6 +74,7 @@ __all__ = [
     "Publish",
     "ReadCounts",
     "ReadMarks",
+    "ReadOrders",
     "ReadOrphans",
     "ReadOwn",
     "Renew",
@@ -87,6 +91,7 @@ __all__ = [
     "Strays",
     "SubmitFor",
     "TypesNote",
+    "VitalsNote",
     "WorkerNote",
     "ZygoteLost",
 ]
@@ -224,6 +229,14 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerOrder:
+    """Write what became of an order; the first answer stands."""
+
+    order_id: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class AutopsyNote:
     """Write that a bundle exists (or that it could not be made, and why)."""
 
@@ -243,9 +256,13 @@ class WorkerNote:
 
 @dataclass(frozen=True, slots=True)
 class TypesNote:
-    """Write that this node knows these types, each with the queue it names (None: none)."""
+    """Write that this node knows these types, each with the queue it names (None: none).
+
+    `secrets` are the names of their params that nobody may be shown.
+    """
 
     types: Mapping[str, str | None]
+    secrets: Mapping[str, tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +308,18 @@ class ReadMarks:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadOrders:
+    """Read what this node was asked and has not answered."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VitalsNote:
+    """Write what is to be seen of the node; not kept while the store is away."""
+
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadCounts:
     """Read the numbers that the metrics show."""
 
@@ -330,6 +359,7 @@ Request = (
     | SaveCheckpoint
     | SubmitFor
     | Note
+    | AnswerOrder
     | AutopsyNote
     | WorkerNote
     | TypesNote
@@ -337,6 +367,8 @@ Request = (
     | Publish
     | ClaimFor
     | ReadMarks
+    | ReadOrders
+    | VitalsNote
     | ReadCounts
     | ReadOrphans
     | ReadOwn

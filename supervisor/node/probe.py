@@ -40,6 +40,13 @@ def signs(pid: int, reading: Reading, now: float) -> Signs | None:
     )
 
 
+def own_usage() -> tuple[float, int]:
+    """Return the CPU seconds that this process has used, and its resident bytes."""
+    used = os.times()
+    fields = tree.stat_fields(os.getpid())
+    return used.user + used.system, 0 if fields is None else int(fields[_RSS]) * PAGE_BYTES
+
+
 def _open_fds(pid: int) -> int:
     """Return how many descriptors are open, 0 if that may not be known."""
     place = f"/proc/{pid}/fd"

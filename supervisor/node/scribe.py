@@ -48,6 +48,8 @@ BUSY_TRIES, BUSY_PAUSE_S = 8, (0.001, 0.02)
 _QUESTIONS = (
     port.ClaimFor,
     port.ReadMarks,
+    port.ReadOrders,
+    port.VitalsNote,
     port.ReadCounts,
     port.ReadOrphans,
     port.ReadOwn,
@@ -265,15 +267,12 @@ class StoreScribe:
                 tx.started(request.started)
             case port.SaveCheckpoint():
                 tx.checkpoint(request.task_id, request.attempt, request.value_json, now)
-            case port.Note():
-                tx.note(
-                    request.task_id, request.attempt,
-                    reason=request.reason, text=request.text, now=now, operator=request.operator,
-                )  # fmt: skip
+            case port.Note() | port.AnswerOrder():
+                self._tell(tx, request)
             case port.WorkerNote():
                 tx.record_workers([self._worker_record(request)])
             case port.TypesNote():
-                tx.record_types(request.types, self._node_id, now)
+                tx.record_types(request.types, self._node_id, now, request.secrets)
             case port.AutopsyNote():
                 tx.record_autopsy(self._autopsy_record(request.captured))
             case port.SubmitFor():
@@ -283,6 +282,16 @@ class StoreScribe:
             case port.Publish():
                 self._publish(tx, request)
         return []
+
+    def _tell(self, tx: Transaction, request: port.Note | port.AnswerOrder) -> None:
+        now = self._clock.now()
+        if isinstance(request, port.AnswerOrder):
+            tx.orders.answer(request.order_id, request.answer, now)
+            return
+        tx.note(
+            request.task_id, request.attempt,
+            reason=request.reason, text=request.text, now=now, operator=request.operator,
+        )  # fmt: skip
 
     def _publish(self, tx: Transaction, request: port.Publish) -> None:
         """Ring for what waits, before the commit: rung twice is harmless, never rung costs a poll.

@@ -49,6 +49,14 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             ),
             _event(_I, "node.stopped", "A node has stopped.", "duration_s", "left_behind"),
             _event(
+                _I, "order.received", "A person asks something of the node, by way of the store.",
+                "order", "by", "reason", "task_id",
+            ),
+            _event(
+                _I, "order.answered", "What became of it, as the person is told.",
+                "order", "task_id", "answer",
+            ),
+            _event(
                 _W, "bell.refused", "No address for the wake socket; new work is found by polling.",
                 "error",
             ),
@@ -221,6 +229,11 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             # The pages
             _event(_I, "web.started", "The pages are served.", "listen", "store"),
             _event(_I, "web.stopped", "The pages are served no more.", "reason"),
+            _event(
+                _W, "web.refused", "Something was asked for that was not allowed; bounded.",
+                "why", "who", "address", "request", "code",
+            ),
+            _event(_W, "web.untold", "A refusal is not in the audit trail.", "error"),
             _event(_E, "web.failed", "A page raised: a bug.", "route", "error"),
             # The store
             _event(_E, "store.lost", "The store does not answer; claims stop.", "error"),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from msgspec.structs import replace
 
+from supervisor.model.order import Order
 from supervisor.model.outcome import Settlement, StopMark, TaskFacts, settle
 from supervisor.model.record import Claim, Ending, Mark, Owner
 from supervisor.model.spec import TaskSpec
@@ -19,6 +21,8 @@ from supervisor.testing.clock import ManualClock
 
 _QUESTIONS = (
     port.ReadMarks,
+    port.ReadOrders,
+    port.VitalsNote,
     port.ReadCounts,
     port.ReadOrphans,
     port.ReadOwn,
@@ -56,6 +60,10 @@ class MemoryScribe:
         #: Ids of tasks whose rows another transaction holds.
         self.locked: set[str] = set()
         self.paused: frozenset[tuple[str, int]] = frozenset()
+        #: What the node was asked and has not answered, and what it answered, by order id.
+        self.orders: dict[str, Order] = {}
+        self.answers: dict[str, str] = {}
+        self.vitals: list[Mapping[str, Any]] = []
         self.asked: Counter[str] = Counter()
         self.away = False
         self._kept: list[port.Request] = []
@@ -118,10 +126,12 @@ class MemoryScribe:
                 self._replies.append(port.EndingsWritten(results))
             case port.ReadMarks():
                 self._replies.append(port.MarksRead(self._marks()))
-            case port.Note() if request.task_id is not None:
-                self.tasks[request.task_id].notes.append(f"{request.reason}: {request.text}")
+            case port.ReadOrders() | port.AnswerOrder() | port.VitalsNote():
+                self._of_node(request)
             case port.Note():
-                self.notes.append(f"{request.reason}: {request.text}")
+                task = None if request.task_id is None else self.tasks[request.task_id]
+                notes = self.notes if task is None else task.notes
+                notes.append(f"{request.reason}: {request.text}")
             case port.Renew():
                 over = self._lease_until is not None and self._clock.boot() > self._lease_until
                 self._replies.append(port.LeaseLost() if over else self._leased(request.lease_s))
@@ -131,6 +141,15 @@ class MemoryScribe:
                 self._replies.append(port.OwnRead(self._own()))
             case port.AutopsyNote():
                 self.autopsies.append(request.captured)
+
+    def _of_node(self, request: port.ReadOrders | port.AnswerOrder | port.VitalsNote) -> None:
+        match request:
+            case port.ReadOrders():
+                self._replies.append(port.OrdersRead(tuple(self.orders.values())))
+            case port.AnswerOrder() if self.orders.pop(request.order_id, None) is not None:
+                self.answers[request.order_id] = request.answer
+            case port.VitalsNote():
+                self.vitals.append(request.document)
 
     def _leased(self, lease_s: float) -> port.LeaseRenewed:
         sent = self._clock.boot()

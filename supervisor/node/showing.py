@@ -1,0 +1,108 @@
+"""What a node shows of itself and its workers to people: a document every few seconds.
+
+Secret kept here: how it is made of what the probes have seen, without another look where there was
+one a moment ago. Nothing depends on it: while the store is away none is made. `Reporting` calls it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from supervisor.model.health import Signs
+from supervisor.node.floor import Attempt, Floor, Slot
+from supervisor.node.gauges import standing, state_of
+from supervisor.node.port import VitalsNote
+from supervisor.worker.vitals import Reading
+
+SHOW_EVERY_S = 5.0
+#: A look of the probes that is younger is not repeated.
+FRESH_S = 2.0
+
+
+class Showing:
+    """Hands in a document when it is time."""
+
+    def __init__(self, floor: Floor) -> None:
+        self._floor = floor
+        self._shown_at = float("-inf")
+
+    def show(self, now: float) -> None:
+        """Hand in what is to be seen now, if it is time."""
+        floor = self._floor
+        if now - self._shown_at < SHOW_EVERY_S or floor.store_away:
+            return
+        self._shown_at = now
+        worst_lag_s, floor.worst_lag_s = floor.worst_lag_s, 0.0
+        node = {
+            "stage": stage(floor),
+            "workers_desired": floor.workers_wanted,
+            "loop_lag_s": round(worst_lag_s, 4),
+        }
+        slots = sorted(floor.slots.values(), key=lambda slot: slot.number)
+        workers = [self._worker(slot, now) for slot in slots if slot.pid]
+        floor.scribe.ask(VitalsNote({"node": node, "workers": workers}))
+
+    def _worker(self, slot: Slot, now: float) -> dict[str, Any]:
+        reading = self._floor.pool.look(slot.worker_id)
+        attempt = slot.current
+        signs = self._signs(slot, attempt, reading, now)
+        return {
+            "slot": slot.number,
+            "worker_id": slot.worker_id,
+            "pid": slot.pid,
+            "state": state_of(slot),
+            "rss": signs.rss_bytes if signs else None,
+            "cpu_s": round(signs.cpu_s, 2) if signs else None,
+            "fds": signs.open_fds if signs else None,
+            "heartbeat_age_s": _since(slot.beat_at, now),
+            **self._attempt(attempt, reading, now),
+        }
+
+    def _signs(
+        self, slot: Slot, attempt: Attempt | None, reading: Reading | None, now: float
+    ) -> Signs | None:
+        if attempt is not None and attempt.looks and now - attempt.looks[-1].at < FRESH_S:
+            return attempt.looks[-1]
+        if reading is None:
+            return None
+        return self._floor.pool.examine(slot.worker_id, reading, now)
+
+    def _attempt(
+        self, attempt: Attempt | None, reading: Reading | None, now: float
+    ) -> dict[str, Any]:
+        if attempt is None:
+            return dict.fromkeys(("task_id", "attempt", "since_progress_s", "progress", "verdict"))
+        pulse, claim = attempt.pulse, attempt.claim
+        return {
+            "task_id": claim.task_id,
+            "attempt": claim.attempt,
+            "since_progress_s": _since(pulse.progress_at if pulse else None, now),
+            "progress": _progress(attempt, reading),
+            "verdict": ", ".join(sorted(standing(self._floor, attempt, now))) or None,
+        }
+
+
+def stage(floor: Floor) -> str:
+    """Return one word for what the node does: starting, running, draining, drained, …"""
+    if floor.stopping is not None:
+        return "stopping"
+    if floor.fenced:
+        return "fenced"
+    if floor.draining:
+        return "draining" if any(floor.attempts()) else "drained"
+    return "running" if floor.types else "starting"
+
+
+def _since(moment: float | None, now: float) -> float | None:
+    return None if moment is None else round(max(0.0, now - moment), 2)
+
+
+def _progress(attempt: Attempt, reading: Reading | None) -> list[float | None] | None:
+    """Return how far it is and of how much (None: it did not say), None if it never said."""
+    if reading is None or reading.seq != attempt.seq or not reading.progress_changes:
+        return None
+    done, total = reading.progress_done, reading.progress_total
+    if not math.isfinite(done):
+        return None
+    return [done, total if math.isfinite(total) and total else None]

@@ -19,6 +19,7 @@ class Right(StrEnum):
     TASKS = "see tasks"
     AUTOPSIES = "see autopsies"
     ACT = "step in"
+    SUBMIT = "submit tasks"
     MANAGE = "say who may come in"
     TELL = "tell of alerts"
 
@@ -29,6 +30,7 @@ class Role(StrEnum):
     VIEWER = "viewer"
     OPERATOR = "operator"
     ADMIN = "admin"
+    SUBMITTER = "submitter"  # a program: it submits, and sees what became of it
     TELLER = "teller"  # an Alertmanager: it tells, and sees nothing
 
 
@@ -38,8 +40,9 @@ OF_PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 _RIGHTS: Mapping[Role, frozenset[Right]] = MappingProxyType(
     {
         Role.VIEWER: frozenset({Right.TASKS}),
-        Role.OPERATOR: frozenset({Right.TASKS, Right.ACT}),
-        Role.ADMIN: frozenset({Right.TASKS, Right.ACT, Right.MANAGE, Right.TELL}),
+        Role.OPERATOR: frozenset({Right.TASKS, Right.ACT, Right.SUBMIT}),
+        Role.ADMIN: frozenset(set(Right) - {Right.AUTOPSIES}),
+        Role.SUBMITTER: frozenset({Right.TASKS, Right.SUBMIT}),
         Role.TELLER: frozenset({Right.TELL}),
     }
 )

@@ -92,6 +92,14 @@ class Settings:
             "none",
         ),
     )
+    web_rate: int = field(
+        default=100,
+        metadata=_of(
+            kind.whole(1, 100_000),
+            "Requests to the API of `supervisor web` that a token or user may make in a second on "
+            "average, twice as many at once; of an address, with no or a wrong token, a tenth.",
+        ),
+    )
     # Workers
     workers: int = field(
         default_factory=_default_workers,

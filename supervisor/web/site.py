@@ -29,10 +29,12 @@ from supervisor.web.api.gate import Gate
 from supervisor.web.api.problem import is_api, problem, problem_of
 from supervisor.web.asset import Assets
 from supervisor.web.board import Board
+from supervisor.web.clean import refuse_unclean, refuse_unclean_form
 from supervisor.web.cookie import Cookie
 from supervisor.web.door import Door
 from supervisor.web.measure import Measure
 from supervisor.web.pages import ROOMS
+from supervisor.web.refusals import CROSS_SITE, Refusals
 from supervisor.web.visit import Answer, Room, Route, Visit, go, is_refresh
 
 ROUTES = tuple(route for room in ROOMS for route in room.ROUTES)
@@ -125,8 +127,11 @@ class Site:
         for route in ROUTES:
             view = functools.partial(self._guarded, route)
             self.app.add_url_rule(route.rule, route.name, view, methods=[route.method])
-        Gate(self._visit, self._csrf.protect).add_to(self.app)
+        Gate(self._visit, self._csrf.protect, SystemClock(), self._client.settings.web_rate).add_to(
+            self.app
+        )
         self.app.add_url_rule("/healthz", "healthz", _healthz)
+        self.app.add_url_rule("/readyz", "readyz", self._readyz)
         self.app.add_url_rule("/metrics", "metrics", self._metrics)
 
     def _guarded(self, route: Route, **given: str) -> Answer:
@@ -137,6 +142,8 @@ class Site:
             request.max_content_length = route.body_max
         if route.method != "GET" and not (who and request.authorization):
             self._csrf.protect()  # what a browser adds by itself must not be enough
+        if route.method != "GET":
+            refuse_unclean_form()
         if route.needs is None:
             return route.page(visit, **given)
         if who is None:
@@ -153,6 +160,14 @@ class Site:
         visit = Visit(self._client, self._door, self._board, who)
         g.visit = visit
         return visit
+
+    def _readyz(self) -> Answer:
+        """Say whether pages can be shown now: whether the store answers."""
+        try:
+            self._client.access.has_users()
+        except StoreUnavailable:
+            return Response("the store does not answer\n", 503, mimetype="text/plain")
+        return Response("ok\n", mimetype="text/plain")
 
     def _metrics(self) -> Answer:
         return Response(self.measure.render(), mimetype="text/plain; version=0.0.4")
@@ -177,6 +192,8 @@ class Site:
 
     def _add_edges(self) -> None:
         self.app.before_request(self.measure.begin)
+        self.app.before_request(refuse_unclean)
+        Refusals(self._client, SystemClock()).add_to(self.app)
         self.app.after_request(self._finish)
         errors: Mapping[Any, Callable[[Any], Answer]] = {
             HTTPException: _refused,
@@ -236,6 +253,7 @@ def _refused(error: HTTPException) -> Answer:
 
 
 def _stale(error: CSRFError) -> Answer:
+    g.refused = CROSS_SITE
     return _told(400, f"This form did not come from this session ({error.description}) Nothing was "
                  "done: go back, load the page again and repeat it.")  # fmt: skip
 

@@ -35,8 +35,9 @@ def test_rights_come_with_roles_but_evidence_with_none() -> None:
     }
     assert rights == {
         Role.VIEWER: {Right.TASKS},
-        Role.OPERATOR: {Right.TASKS, Right.ACT},
-        Role.ADMIN: {Right.TASKS, Right.ACT, Right.MANAGE, Right.TELL},
+        Role.OPERATOR: {Right.TASKS, Right.ACT, Right.SUBMIT},
+        Role.ADMIN: {Right.TASKS, Right.ACT, Right.SUBMIT, Right.MANAGE, Right.TELL},
+        Role.SUBMITTER: {Right.TASKS, Right.SUBMIT},
         Role.TELLER: {Right.TELL},
     }
     assert not Person("am", Role.TELLER, sees_autopsies=True).may(Right.AUTOPSIES)

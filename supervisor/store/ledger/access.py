@@ -90,6 +90,10 @@ class Access:
         """Note that somebody was not let in."""
         write_general_note(self._session, now, NoteReason.SIGN_IN_REFUSED, text, UNKNOWN_OPERATOR)
 
+    def note_refused_request(self, text: str, who: str, now: datetime) -> None:
+        """Note that something was asked for that nobody, or not this one, may have."""
+        write_general_note(self._session, now, NoteReason.REQUEST_REFUSED, text, who)
+
     def add_token(self, token: TokenRecord) -> bool:
         """Write down an API token; False when its name is taken."""
         self._session.lock([_lock_of(token.name)])

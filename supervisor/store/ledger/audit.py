@@ -53,6 +53,7 @@ class NoteReason(StrEnum):
     NODE_UNDRAIN_ORDERED = "node_undrain_ordered"
     NODE_STOP_ORDERED = "node_stop_ordered"
     ORDER_ANSWERED = "order_answered"
+    REQUEST_REFUSED = "request_refused"
     BUNDLE_OPENED = "bundle_opened"
     BUNDLE_REFUSED = "bundle_refused"
 
@@ -70,6 +71,7 @@ ACCESS_REASONS = frozenset(
         NoteReason.TOKEN_CREATED,
         NoteReason.TOKEN_REVOKED,
         NoteReason.AUTOPSY_DOWNLOADED,
+        NoteReason.REQUEST_REFUSED,
         NoteReason.BUNDLE_OPENED,
         NoteReason.BUNDLE_REFUSED,
     }

@@ -8,29 +8,39 @@ error leaves as a problem document.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from flask import Flask, Response, request
+from flask import Flask, Response, g, request
 from flask_wtf.csrf import CSRFError
 
+from supervisor.clock import Clock
 from supervisor.errors import InvalidSpec, Refused, UnknownTask
 from supervisor.web.api import ENDPOINTS
 from supervisor.web.api.endpoint import PREFIX, READ, Endpoint, Trouble
 from supervisor.web.api.reading import body_of, parts_of, query_of
+from supervisor.web.limiter import Pace
+from supervisor.web.refusals import CROSS_SITE
 from supervisor.web.visit import Answer, Visit
 
 JSON = "application/json"
+#: What an address without a token may do of what somebody known may.
+OF_STRANGERS = 0.1
 _WHO = {"WWW-Authenticate": 'Bearer realm="supervisor"'}
 
 
 class Gate:
     """The API of one site. `visit_of` asks the door, `protect` looks for a CSRF token."""
 
-    def __init__(self, visit_of: Callable[[], Visit], protect: Callable[[], None]) -> None:
+    def __init__(
+        self, visit_of: Callable[[], Visit], protect: Callable[[], None], clock: Clock, rate: int
+    ) -> None:
         self._visit_of = visit_of
         self._protect = protect
+        self._known = Pace(clock, rate)
+        self._unknown = Pace(clock, rate * OF_STRANGERS)
 
     def add_to(self, app: Flask) -> None:
         """Make every endpoint a route of the site."""
@@ -47,6 +57,7 @@ class Gate:
     def _answer(self, endpoint: Endpoint, **parts: str) -> Answer:
         request.max_content_length = endpoint.body_max
         visit = self._visit_of()
+        self._slow_down(visit)
         self._admit(endpoint, visit)
         parts_of(parts)
         query, body = query_of(endpoint), body_of(endpoint)
@@ -60,6 +71,16 @@ class Gate:
         except Refused as exc:
             raise Trouble(409, exc.message, remedy=exc.remedy) from exc
         return _sent(answer)
+
+    def _slow_down(self, visit: Visit) -> None:
+        """Refuse who asks too often. Raises: Trouble."""
+        if visit.who is not None:
+            wait_s = self._known.take(visit.who.name)
+        else:
+            wait_s = self._unknown.take(request.remote_addr or "")
+        if wait_s:
+            after = {"Retry-After": str(math.ceil(wait_s))}
+            raise Trouble(429, "Too many requests: slow down.", headers=after)
 
     def _admit(self, endpoint: Endpoint, visit: Visit) -> None:
         """Let in who may. Raises: Trouble."""
@@ -75,6 +96,7 @@ class Gate:
             try:
                 self._protect()  # what a browser adds by itself must not be enough
             except CSRFError as exc:
+                g.refused = CROSS_SITE
                 why = "This request did not come from a page of this session: nothing was done."
                 remedy = "Send the session's token in X-CSRF-Token, or use an API token."
                 raise Trouble(403, why, remedy=remedy) from exc

@@ -160,12 +160,12 @@ def _submit(visit: Visit, specs: Sequence[TaskSpec]) -> list[Submitted]:
 
 ENDPOINTS = (
     Endpoint(
-        method=WRITE, rule="/tasks", function=submit_task, needs=Right.ACT,
+        method=WRITE, rule="/tasks", function=submit_task, needs=Right.SUBMIT,
         body=NewTask, checked=False, body_max=ONE_MAX_BYTES, answer=Submitted,
         codes=(200, 201), errors=(409,),
     ),
     Endpoint(
-        method=WRITE, rule="/tasks/batch", function=submit_tasks, needs=Right.ACT,
+        method=WRITE, rule="/tasks/batch", function=submit_tasks, needs=Right.SUBMIT,
         body=NewTasks, body_max=MANY_MAX_BYTES, answer=ManySubmitted, errors=(409,),
     ),
 )  # fmt: skip

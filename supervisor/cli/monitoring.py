@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from supervisor.cli.call import Call, command
+from supervisor.cli.given import Address, Hook, Limit
 
 if TYPE_CHECKING:
     from supervisor.monitoring.threshold import Thresholds
+
+BASE = Address(is_base=True)
 
 
 @click.group()
@@ -29,18 +32,25 @@ def rules() -> None:
     example="supervisor rules export /etc/prometheus/supervisor --grafana-url https://grafana.internal",
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--web-url", metavar="URL", help="Base of links to autopsies. [default: this host]")
 @click.option(
-    "--grafana-url", metavar="URL", help="Base of links to dashboards. [default: this host]"
+    "--web-url", type=BASE, metavar="URL", help="Base of links to autopsies. [default: this host]"
+)
+@click.option(
+    "--grafana-url",
+    type=BASE,
+    metavar="URL",
+    help="Base of links to dashboards. [default: this host]",
 )
 @click.option(
     "--runbook-url",
+    type=BASE,
     metavar="URL",
     help="Where the runbooks are served. [default: docs/runbooks, as in the source]",
 )
 @click.option(
     "--receiver",
     "receivers",
+    type=Hook(),
     metavar="NAME=URL",
     multiple=True,
     help="The web hook of pager, sms, chat, product or deadman; may be repeated.",
@@ -52,8 +62,15 @@ def rules() -> None:
     help="A bearer token that Alertmanager reads for all receivers but chat.",
 )
 @click.option(
+    "--web-token-file",
+    metavar="FILE",
+    default="",
+    help="A token of role teller, with which Alertmanager tells the pages at --web-url.",
+)
+@click.option(
     "--threshold",
     "thresholds",
+    type=Limit(),
     metavar="NAME=NUMBER",
     multiple=True,
     help="Another limit, such as failed_rate=0.1; may be repeated.",
@@ -66,9 +83,10 @@ def rules_export(
     web_url: str | None,
     grafana_url: str | None,
     runbook_url: str | None,
-    receivers: tuple[str, ...],
+    receivers: tuple[tuple[str, str], ...],
     token_file: str,
-    thresholds: tuple[str, ...],
+    web_token_file: str,
+    thresholds: tuple[tuple[str, float], ...],
     force: bool,
 ) -> None:
     """Write recording rules, alerts, Alertmanager's file and the runbooks into a folder.
@@ -80,11 +98,16 @@ def rules_export(
     from supervisor.monitoring.rule import Links
 
     given = {"web": web_url, "grafana": grafana_url, "runbooks": runbook_url}
-    links = Links(**{name: url.rstrip("/") for name, url in given.items() if url})
+    links = Links(**{name: url for name, url in given.items() if url})
     files = export.texts(
         links,
         _thresholds(thresholds),
-        Receivers(urls=_pairs(receivers), token_file=token_file),
+        Receivers(
+            urls=dict(receivers),
+            token_file=token_file,
+            pages=links.web if web_token_file else "",
+            pages_token_file=web_token_file,
+        ),
     )
     done = export.write(folder, files, force=force)
 
@@ -107,13 +130,19 @@ def dashboards() -> None:
     example="supervisor dashboards export /var/lib/grafana/dashboards --threshold failed_rate=0.1",
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--web-url", metavar="URL", help="Base of links to autopsies. [default: this host]")
 @click.option(
-    "--runbook-url", metavar="URL", help="Where the runbooks are served. [default: no link]"
+    "--web-url", type=BASE, metavar="URL", help="Base of links to autopsies. [default: this host]"
+)
+@click.option(
+    "--runbook-url",
+    type=BASE,
+    metavar="URL",
+    help="Where the runbooks are served. [default: no link]",
 )
 @click.option(
     "--threshold",
     "thresholds",
+    type=Limit(),
     metavar="NAME=NUMBER",
     multiple=True,
     help="A limit that was given to `supervisor rules export`, too: lines are drawn at it.",
@@ -125,7 +154,7 @@ def dashboards_export(
     *,
     web_url: str | None,
     runbook_url: str | None,
-    thresholds: tuple[str, ...],
+    thresholds: tuple[tuple[str, float], ...],
     force: bool,
 ) -> None:
     """Write the dashboards into a folder that Grafana reads, or to import them by hand.
@@ -137,7 +166,7 @@ def dashboards_export(
     from supervisor.monitoring.rule import Links
 
     given = {"web": web_url, "runbooks": runbook_url}
-    links = Links(**{name: url.rstrip("/") for name, url in given.items() if url})
+    links = Links(**{name: url for name, url in given.items() if url})
     done = export.write(folder, files(links, _thresholds(thresholds)), force=force)
 
     def lines() -> Iterator[str]:
@@ -147,26 +176,10 @@ def dashboards_export(
     call.answer({"folder": str(folder.resolve()), "files": done}, lines)
 
 
-def _pairs(given: tuple[str, ...]) -> Mapping[str, str]:
-    pairs = {}
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not (equals and name and value):
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE")
-        pairs[name] = value
-    return pairs
-
-
-def _thresholds(given: tuple[str, ...]) -> Thresholds:
+def _thresholds(given: tuple[tuple[str, float], ...]) -> Thresholds:
     from supervisor.monitoring.threshold import Thresholds
 
-    values = {}
-    for name, text in _pairs(given).items():
-        try:
-            values[name] = float(text)
-        except ValueError as exc:
-            raise click.BadParameter(f"{name}: {text!r} is no number") from exc
-    return Thresholds().changed(values)
+    return Thresholds().changed(dict(given))
 
 
 def _written(folder: Path, done: Mapping[str, str]) -> Iterator[str]:

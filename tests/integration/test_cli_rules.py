@@ -10,7 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
 from rules import promtool
+
+from supervisor.cli.group import build
 
 ROOT = Path(__file__).parents[2]
 
@@ -162,6 +166,41 @@ def test_what_is_replaced_keeps_who_may_read_it(tmp_path: Path) -> None:
     (tmp_path / "alerts.rules.yml").chmod(0o640)
     assert rules_export(tmp_path, "--threshold", "failed_rate=0.2")[0] == 0
     assert (tmp_path / "alerts.rules.yml").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "why"),
+    [
+        ("--threshold", "failed_rate=inf", "failed_rate: 'inf' is no number above 0"),
+        ("--threshold", "failed_rate=nan", "failed_rate: 'nan' is no number above 0"),
+        ("--threshold", "failed_rate=-1", "failed_rate: '-1' is no number above 0"),
+        ("--threshold", "failed_rate=1e999", "failed_rate: '1e999' is no number above 0"),
+        ("--threshold", "failed_rate", "'failed_rate' is not NAME=NUMBER"),
+        ("--receiver", "sms", "'sms' is not NAME=URL"),
+        (
+            "--receiver",
+            "sms=gate",
+            "sms: 'gate': it must begin with http:// or https:// and a host",
+        ),
+        ("--receiver", "sms=https://g/a b", "it has a character or a port that no URL has"),
+        ("--web-url", "tasks.internal", "it must begin with http:// or https:// and a host"),
+        ("--web-url", "https://", "it must begin with http:// or https:// and a host"),
+        ("--grafana-url", "ftp://grafana", "it must begin with http:// or https:// and a host"),
+        ("--grafana-url", "http://g:99999", "it is no URL: Port out of range 0-65535"),
+        ("--grafana-url", "http://g/?orgId=1", "a path is put behind it"),
+        ("--runbook-url", "https://wiki/{x}", "it has a character or a port that no URL has"),
+    ],
+)
+def test_a_bad_value_is_refused_by_the_name_of_its_option(
+    tmp_path: Path, flag: str, value: str, why: str
+) -> None:
+    folder = tmp_path / "new"
+    done = CliRunner().invoke(build(), ["rules", "export", str(folder), flag, value])
+    assert done.exit_code == 2
+    told = done.stderr.splitlines()[0]
+    assert told.startswith(f"error: Invalid value for '{flag}': ")
+    assert why in told
+    assert not folder.exists()
 
 
 def test_a_name_that_there_is_not_is_refused(tmp_path: Path) -> None:

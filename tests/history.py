@@ -230,6 +230,7 @@ class Story:
         for each in TYPES:
             node.set("task_timeout_seconds", each.timeout_s, type=each.name)
             node.set("task_expected_duration_seconds", each.expected_s, type=each.name)
+            node.set("task_memory_limit_bytes", 2**30, type=each.name)
 
     # ── What is asked for and done ──
 
@@ -264,6 +265,8 @@ class Story:
         node.set("running_since_progress_seconds", since if reports else 0.0, type=type.name)
         fds = 12 + self._wander(f"{node.instance} {type.name}", 8) if running else 0
         node.set("task_open_fds", fds, type=type.name)
+        mib = 60 + self._wander(f"memory {node.instance} {type.name}", 40) if running else 0
+        node.set("running_memory_bytes", mib * 2**20, type=type.name)
 
     def _end(self, type: Type, done: int, slow: float) -> None:
         shown = min(done, 30)

@@ -82,7 +82,7 @@ class Gauges:
 
     def _feel(self, slot: Slot, now: float) -> None:
         """Note whether its heart has beaten since the last time (no system call)."""
-        reading = self._floor.pool.look(slot.worker_id)
+        reading = slot.reading = self._floor.pool.look(slot.worker_id)
         if reading is not None and (reading.beats != slot.beats or slot.beat_at is None):
             slot.beats, slot.beat_at = reading.beats, now
 

@@ -35,7 +35,7 @@ _RECENT = ("running_duration_p99_seconds", "failed_rate", "canceled_rate")
 _WORKERS = (
     "worker_heartbeat_age_seconds", "worker_cpu_seconds_total", "worker_resident_memory_bytes",
     "worker_open_fds", "zombies", "running_oldest_age_seconds", "running_timeout_used_ratio",
-    "running_since_progress_seconds",
+    "running_since_progress_seconds", "running_memory_bytes",
 )  # fmt: skip
 
 # Fields of proc(5) stat, counted from the state (field 3).
@@ -143,6 +143,7 @@ class Scraping:
             yield Sample("running_oldest_age_seconds", worst.age_s, about)
             yield Sample("running_timeout_used_ratio", worst.used, about)
             yield Sample("running_since_progress_seconds", worst.still_s, about)
+            yield Sample("running_memory_bytes", worst.rss_bytes, about)
 
     def _of(self, place: Place) -> Iterator[Sample]:
         slot = {"slot": str(place.number)}

@@ -84,6 +84,8 @@ class Staffing:
             queue = (options.queue if options else None) or DEFAULT_QUEUE
             limits = floor.settings.for_task(name, queue, options)
             floor.metrics.set("task_timeout_seconds", limits.timeout, type=name)
+            memory_bytes = limits.memory_limit_bytes or 0
+            floor.metrics.set("task_memory_limit_bytes", memory_bytes, type=name)
             expected_s = options.expected_duration if options else None
             floor.metrics.set("task_expected_duration_seconds", expected_s or 0.0, type=name)
 

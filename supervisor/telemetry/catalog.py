@@ -147,6 +147,12 @@ def _of_running() -> tuple[Metric, ...]:
             "Mean run time that the type declares; 0 when it declares none.",
             unit="seconds", type=OPEN,
         ),
+        gauge(
+            "task_memory_limit_bytes",
+            "Resident memory above which on_memory acts on tasks of the type; 0 when it has no "
+            "limit.",
+            unit="bytes", type=OPEN,
+        ),
         seen(
             "running_oldest_age_seconds",
             "Age of the attempt of this node that has run longest; 0 when none runs.",
@@ -161,6 +167,12 @@ def _of_running() -> tuple[Metric, ...]:
             "running_since_progress_seconds",
             "Longest time since progress of what runs on this node and has reported any; else 0.",
             unit="seconds", type=OPEN,
+        ),
+        seen(
+            "running_memory_bytes",
+            "Resident memory of the largest worker of this node that runs the type; 0 when none "
+            "does.",
+            unit="bytes", type=OPEN,
         ),
     )  # fmt: skip
 

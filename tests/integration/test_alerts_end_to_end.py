@@ -35,7 +35,7 @@ from supervisor.store.view import AutopsyFilter
 T = TypeVar("T")
 
 APP = "tests.programs.tasks_alerting:app"
-WORKERS = 12
+WORKERS = 13
 RECEIVERS = ("pager", "sms", "chat", "product", "deadman")
 RULE_FILES = ("recording.rules.yml", "alerts.rules.yml", "slo.rules.yml")
 #: How long a cause may take to be told, and its end: the longest window and hold are 40 s.
@@ -204,12 +204,14 @@ def test_five_causes_are_told_with_a_link_and_are_over_when_they_are_gone(scene:
     began = time.monotonic()
     node, hook = scene.node, scene.monitoring.webhook
     evidence(scene)
-    stopped = node.submit("renders")
-    node.started(stopped)
+    stopped = [node.submit("renders") for _ in range(2)]  # one alone would be no share
+    for one in stopped:
+        node.started(one)
     with Traffic(scene) as traffic:
-        pid = node.attempts(stopped.task_id)[0].pid
-        assert pid is not None
-        os.kill(pid, signal.SIGSTOP)
+        pids = [node.attempts(one.task_id)[0].pid for one in stopped]
+        for pid in pids:
+            assert pid is not None
+            os.kill(pid, signal.SIGSTOP)
 
         share = scene.told("ZombieShareHigh", "/pager", severity="critical", notify="sms")
         by_text = scene.told("ZombieShareHigh", "/sms")
@@ -227,14 +229,17 @@ def test_five_causes_are_told_with_a_link_and_are_over_when_they_are_gone(scene:
         ):
             follow(scene, alert, wanted)
 
-        os.kill(pid, signal.SIGCONT)
+        for pid in pids:
+            assert pid is not None
+            os.kill(pid, signal.SIGCONT)
         zombie = scene.told("ZombieTasks", "/chat", kind="heartbeat_lost", severity="warning")
         follow(scene, zombie, {})
         for queue in ("billing", "importing", "mailing", "reporting"):
             traffic.end(queue)
         for alert in (share, by_text, zombie, failing, slow, storm, growing):
             scene.over(alert)
-    stopped.cancel(by="tester", reason="seen")
+    for one in stopped:
+        one.cancel(by="tester", reason="seen")
     (told,) = {(one.path, one.status) for one in hook.of("Watchdog")}
     assert told == ("/deadman", "firing")
     assert NEVER & {one.name for one in hook.told} == set()

@@ -224,15 +224,28 @@ ZOMBIES = (
         [silent("ZombieShareHigh", "5m"), fires("ZombieTasks", "5m", kind="stalled")],
     ),
     Case(
+        "one of ten hangs: a zombie, and no wave; with a second one it is",
+        [
+            zombies("stalled", "1x15 2x10"),
+            zombies("stalled", "0x30", instance="b"),
+            running("10x30"),
+        ],
+        [
+            silent("ZombieShareHigh", "5m", "14m"),
+            fires("ZombieShareHigh", "18m", "24m"),
+            fires("ZombieTasks", "5m", kind="stalled"),
+        ],
+    ),
+    Case(
         "nothing runs and nothing is a zombie: silent",
         [zombies("stalled", "0x30"), running("0x30")],
         [silent("ZombieShareHigh", "5m"), silent("ZombieTasks", "5m")],
     ),
     Case(
-        "one zombie while nothing is counted as running",
-        [zombies("lost", "1x30"), running("0x30")],
+        "two zombies while nothing is counted as running",
+        [zombies("lost", "2x30"), running("0x30")],
         [fires("ZombieShareHigh", "5m")],
-        values=[("job:supervisor_zombies_per_running:ratio", "5m", 1)],
+        values=[("job:supervisor_zombies_per_running:ratio", "5m", 2)],
     ),
     Case(
         "lost tasks that are swept within minutes, stalled ones that stay: silent",

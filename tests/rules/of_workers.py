@@ -10,6 +10,11 @@ def exits(reason: str, values: str, **more: str) -> Series:
     return series("worker_exits_total", values, reason=reason, **more)
 
 
+def limit(values: str, kind: str, **more: str) -> Series:
+    """Return what tasks of a type may use of memory; 0 is no limit."""
+    return series("task_memory_limit_bytes", values, type=kind, **more)
+
+
 POOL = (
     Case(
         "one of eight is missing for minutes",
@@ -189,6 +194,46 @@ SLOTS = (
             silent("WorkerMemoryHigh", "6m", "10m"),
             fires("WorkerMemoryHigh", "12m", "20m", instance="a", slot="3"),
         ],
+    ),
+    Case(
+        "3 GiB on a node that has a type which may use 4 GiB: silent; on another it is told",
+        [
+            series("worker_resident_memory_bytes", "3.2e9x25", slot="3"),
+            series("worker_resident_memory_bytes", "3.2e9x25", slot="0", instance="b"),
+            limit("4.3e9x25", "render"),
+            limit("0x25", "resize"),
+            limit("1.5e9x25", "resize", instance="b"),
+            limit("1.5e9x25", "render", instance="b"),
+        ],
+        [
+            silent("WorkerMemoryHigh", "4m"),
+            fires("WorkerMemoryHigh", "8m", "20m", instance="b", slot="0"),
+        ],
+    ),
+    Case(
+        "a task above nine tenths of what its type may use, on one node of two",
+        [
+            series("running_memory_bytes", "2.5e8x5 4.7e8x15 2.5e8x10", type="resize"),
+            series("running_memory_bytes", "2.5e8x30", instance="b", type="resize"),
+            series("running_memory_bytes", "4.7e8x30", type="render"),
+            *(limit("5e8x30", "resize", instance=one) for one in ("a", "b")),
+            *(limit("4e9x30", "render", instance=one) for one in ("a", "b")),
+        ],
+        [
+            silent("TaskMemoryHigh", "5m", "7m"),
+            fires("TaskMemoryHigh", "9m", "19m", type="resize"),
+            silent("TaskMemoryHigh", "24m"),
+        ],
+    ),
+    Case(
+        "much memory for less than two minutes, or of a type without a limit: silent",
+        [
+            series("running_memory_bytes", "1e8x5 4.9e8x1 1e8x20", type="resize"),
+            series("running_memory_bytes", "9e9x27", type="render"),
+            limit("5e8x27", "resize"),
+            limit("0x27", "render"),
+        ],
+        [silent("TaskMemoryHigh", "6m", "7m", "8m", "15m")],
     ),
     Case(
         "900 descriptors for two minutes",

@@ -31,3 +31,13 @@ def test_a_spin_without_progress_is_told_as_both() -> None:
     house.live(700)
     assert house.pool.calls == [("capture", "stalled"), ("capture", "cpu_spin")]
     assert house.scribe.tasks[task].state is State.RUNNING
+
+
+def test_memory_in_use_and_what_may_be_used_are_shown_by_type() -> None:
+    house = House(Pace(idle_s=5, poll_s=5, busy_s=1), memory_limit_bytes=2**30)
+    house.run("fat")
+    house.live(30)
+    assert house.arbiter.board().running["fat"].rss_bytes == 900 * 2**20
+    text = house.arbiter.floor.metrics.render()[0].decode()
+    for kind in ("fat", "quick"):
+        assert f'supervisor_task_memory_limit_bytes{{type="{kind}"}} 1.073741824e+09' in text

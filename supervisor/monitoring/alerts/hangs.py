@@ -193,7 +193,11 @@ ZOMBIES = (
     ),
     Alert(
         name="ZombieShareHigh",
-        expr="job:supervisor_zombies_per_running:ratio > <zombie_share>",
+        expr="""
+            job:supervisor_zombies_per_running:ratio > <zombie_share>
+            and
+              job:supervisor_zombies:sum >= <least_zombies>
+        """,
         hold="1m",
         severity=Severity.CRITICAL,
         summary="More than <zombie_share:percent> of the running tasks are zombies.",
@@ -222,11 +226,12 @@ ZOMBIES = (
             ),
             means=(
                 "Zombies over running tasks for a minute. One cause usually holds many tasks: it "
-                "will hold the next ones, too."
+                "will hold the next ones, too. A single zombie is no share of anything: of that "
+                "ZombieTasks tells."
             ),
             ignore=(
-                "With fewer than 20 running tasks a single zombie is above 5 %: then it is what "
-                "ZombieTasks says, and no wave."
+                "Where few tasks run and two that hang are nothing to wake up for: export the "
+                "rules with a higher `least_zombies`."
             ),
         ),
     ),

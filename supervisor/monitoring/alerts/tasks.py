@@ -242,8 +242,9 @@ CANCELS = (
                 "Tell the owner of the product; there is nothing to restart.",
             ),
             means=(
-                "Canceled attempts over all that ended, for ten minutes. A stop of a node gives "
-                "its tasks back to the queue and does not count here."
+                "Canceled attempts over all that ended, for ten minutes. Tasks that are canceled "
+                "while they wait (PENDING) had no attempt and do not count. A stop of a node gives "
+                "its tasks back to the queue and does not count here either."
             ),
             ignore="After a mass cancel that was meant.",
         ),

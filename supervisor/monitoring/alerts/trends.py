@@ -28,6 +28,7 @@ class Line:
     recent: str = "5m"
     back: str = "20m"
     also: str = ""
+    unless: str = ""
 
     @property
     def expr(self) -> str:
@@ -41,8 +42,15 @@ class Line:
             ),
         ]
         parts += [self.also] if self.also else []
-        return "\nand\n  ".join(parts)
+        met = "\nand\n  ".join(parts)
+        return f"{met}\n{self.unless}" if self.unless else met
 
+
+#: Of a node that has a type with a higher limit one number says nothing.
+MAY_USE_MORE = """
+unless on (job, instance)
+  max without (type) (supervisor_task_memory_limit_bytes) > <worker_memory_bytes>
+""".strip()
 
 _OLDEST = "queue:supervisor_queue_oldest_age_seconds:max"
 
@@ -150,6 +158,7 @@ WORKERS = (
             ground="0.3",
             ahead_s=5400,
             recent="10m",
+            unless=MAY_USE_MORE,
         ).expr,
         hold="5m",
         severity=Severity.WARNING,
@@ -172,7 +181,10 @@ WORKERS = (
                 ),
             ),
             means="Resident memory rises steadily and passes the limit within 90 minutes.",
-            ignore="A task that is known to load much and then stay level.",
+            ignore=(
+                "A task that is known to load much and then stay level. It is silent on nodes that "
+                "have a type whose `memory_limit_bytes` is higher: TaskMemoryHigh watches that."
+            ),
         ),
     ),
     Alert(

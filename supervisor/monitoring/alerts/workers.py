@@ -198,7 +198,11 @@ SLOTS = (
     ),
     Alert(
         name="WorkerMemoryHigh",
-        expr="supervisor_worker_resident_memory_bytes > <worker_memory_bytes>",
+        expr="""
+            supervisor_worker_resident_memory_bytes > <worker_memory_bytes>
+            unless on (job, instance)
+              max without (type) (supervisor_task_memory_limit_bytes) > <worker_memory_bytes>
+        """,
         hold="5m",
         severity=Severity.WARNING,
         summary="Worker {{ $labels.slot }} of {{ $labels.instance }} uses more than "
@@ -223,8 +227,56 @@ SLOTS = (
                     "kernel takes the process."
                 ),
             ),
-            means="Resident memory of one worker process above a fixed number.",
-            ignore="Types that need it: export the rules with a higher number.",
+            means=(
+                "Resident memory of one worker process above a fixed number. It is silent on nodes "
+                "that have a type whose `memory_limit_bytes` is higher: TaskMemoryHigh watches "
+                "that."
+            ),
+            ignore=(
+                "Types that need it: say so by `memory_limit_bytes` of the type, or export the "
+                "rules with a higher number."
+            ),
+        ),
+    ),
+    Alert(
+        name="TaskMemoryHigh",
+        expr="""
+            max without (instance) (supervisor_running_memory_bytes)
+              > on (job, type) <memory_limit_share>
+                * (max without (instance) (supervisor_task_memory_limit_bytes) > 0)
+        """,
+        hold="2m",
+        severity=Severity.WARNING,
+        summary="A task of type {{ $labels.type }} uses nearly all the memory that it may, or "
+        "more.",
+        description=(
+            "{{ $value | humanize1024 }}B resident, above <memory_limit_share:percent> of "
+            "`memory_limit_bytes` of the type. At the limit follows what `on_memory` says."
+        ),
+        board=Board.TYPES,
+        by=("type",),
+        autopsy="verdict=memory",
+        runbook=Runbook(
+            steps=(
+                "Find it: `supervisor list --state RUNNING --type TYPE`, `supervisor top`.",
+                (
+                    "What fills it? `supervisor autopsy capture ID`, then `supervisor autopsy show "
+                    "ID`: the largest kinds of objects are listed."
+                ),
+                (
+                    'Free it: `supervisor cancel ID --reason "memory"`, or let it end if it soon '
+                    "will."
+                ),
+                (
+                    "If the work needs that much, raise `memory_limit_bytes` of the type "
+                    "(`[type.NAME]` in the TOML file, then SIGHUP)."
+                ),
+            ),
+            means=(
+                "Resident memory of the largest worker that runs the type, against the limit of "
+                "that type. Types without a limit are watched by WorkerMemoryHigh."
+            ),
+            ignore="Types whose limit is their ordinary size, where `on_memory` is `alert`.",
         ),
     ),
     Alert(

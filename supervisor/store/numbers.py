@@ -96,6 +96,11 @@ class Numbers:
             waiting = connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
             return Live(levels=found, paused=frozenset(paused), outbox=waiting)
 
+    def levels(self, now: datetime) -> tuple[QueueLevel, ...]:
+        """Count the live tasks by queue, priority and type, those due at `now` apart."""
+        with self._store.reading() as connection:
+            return levels(connection, now)
+
     def lost(self, now: datetime, node_id: str | None = None, dead: Collection[str] = ()) -> int:
         """Count the RUNNING attempts whose node has ended, is unknown, or has no lease any more.
 

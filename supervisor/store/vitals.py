@@ -67,6 +67,20 @@ class VitalsBook:
             rows = connection.execute(query.limit(ROWS_MAX)).all()
         return [_view(row) for row in reversed(rows)]
 
+    def by_minute(self, node_id: str, moment: datetime) -> list[VitalsView]:
+        """Return the last reading of each minute after a moment, oldest first."""
+        with self._store.reading() as connection:
+            minute: sa.ColumnElement[Any] = sa.literal_column(_MINUTE_OF[connection.dialect.name])
+            newest = sa.select(sa.func.max(vitals.c.at)).where(
+                vitals.c.node_id == node_id, vitals.c.at > moment
+            )
+            query = _of(node_id).where(vitals.c.at.in_(newest.group_by(minute)))
+            rows = connection.execute(query.order_by(vitals.c.at).limit(ROWS_MAX)).all()
+        return [_view(row) for row in rows]
+
+
+_MINUTE_OF = {"sqlite": "at / 60000000", "postgresql": "floor(extract(epoch FROM at) / 60)"}
+
 
 def _of(node_id: str) -> sa.Select[Any]:
     return sa.select(vitals).where(vitals.c.node_id == node_id)

@@ -73,6 +73,7 @@ MAY: Mapping[str, str] = MappingProxyType(
         "backlog_by_queue": _COUNTS,
         "backlog_by_type": _COUNTS,
         "live": _COUNTS,
+    "levels": _COUNTS,
         "ended": "reads the endings of ten minutes (here 6,000) by the audit trail's own ids",
         "queues": _COUNTS,
         "tasks, tested": "no index has what is sought: a window of 20,000 tasks is tested",
@@ -323,6 +324,7 @@ class Desk:
         [overall, *_] = self.counts("ended", lambda n: n.ended(last))
         assert overall.success > 1000
         self.counts("live", lambda n: n.live(now))
+        self.counts("levels", lambda n: n.levels(now))
         self.counts("lost", lambda n: n.lost(now, "node_1"))
         self.counts("types", lambda n: n.types())
 

@@ -1,41 +1,44 @@
-"""The first page: the five numbers, by the definitions of the metrics, and what needs a person.
+"""The first page: the numbers as the metrics define them, the last hour, what needs a person.
 
-Secret kept here: what is worth a person's eye, and in which order. Each finding says what it is and
-leads to where something can be done about it.
+Invariant: each number is asked where the metrics ask, or is what the nodes have said of themselves;
+what nobody knows is a dash with the reason, never a nought.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
-from urllib.parse import quote
+from typing import Any
 
+from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
+from flask_babel import ngettext
 
 from supervisor.model.access import Right
-from supervisor.model.states import State
 from supervisor.monitoring.threshold import Thresholds
-from supervisor.store.numbers import WINDOW_S, Ended, Live, Numbers
-from supervisor.store.view import AutopsyFilter, TaskFilter
+from supervisor.store import Reader
+from supervisor.store.alerts import AlertBook
+from supervisor.store.levels import oldest
+from supervisor.store.numbers import WINDOW_S, Ended, Numbers
+from supervisor.store.roster import Roster
+from supervisor.store.trend import Hour, Minute
+from supervisor.store.view import AutopsyFilter
+from supervisor.web.attention import Scene, findings
+from supervisor.web.survey import KINDS, survey
 from supervisor.web.visit import Answer, Room, Route, Visit, show
-from supervisor.web.wording import percent
-from supervisor.words.roll import Roll, roll_call
+from supervisor.web.watch import Note, watch
+from supervisor.web.wording import line, percent
+from supervisor.words.roll import roll_call
 from supervisor.words.sentence import diagnosis
 from supervisor.words.text import span
-from supervisor.words.waiting import paused
+from supervisor.words.waiting import known_types
 
-if TYPE_CHECKING:
-    from supervisor.store import Reader, TaskLine
-
-#: Running tasks that are looked at one by one; a page must not read them all.
-RUNNING_MOST = 200
-#: How old what all viewers share may be; endings are read of ten minutes, so that takes longer.
-FRESH_S, ENDED_FRESH_S = 1.0, 5.0
+#: How old what all viewers share may be: what is dear to read is read less often.
+FRESH_S, ENDED_FRESH_S, HOUR_FRESH_S, COUNT_FRESH_S = 1.0, 5.0, 5.0, 15.0
 AUTOPSIES_SHOWN = 5
-#: A stop request that is older than this should have been carried out: the usual grace and capture.
-STOP_OVERDUE_S = 30.0
+#: Points of the line in a figure.
+POINTS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,33 +50,28 @@ class Figure:
     hint: str
     path: str | None = None
     is_alarming: bool = False
+    trend: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that waits for a person; `path` is where to go about it."""
+class Chart:
+    """A chart of the last hour, as the script of the pages draws it."""
 
-    text: str
-    path: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What the store shows at one moment."""
-
-    now: datetime
-    live: Live
-    lost: int
-    ended: Ended | None
-    roll: Roll
-    running: tuple[TaskLine, ...]
-    by_state: dict[State, int]
+    id: str
+    title: str
+    data: dict[str, Any]
+    hint: str = ""
 
 
 def page(visit: Visit) -> Answer:
     """Return the first page."""
-    ended = visit.see("ended", ENDED_FRESH_S, _ended)
-    scene = replace(visit.see("overview", FRESH_S, _scene), ended=ended)
+    hour = visit.see("hour", HOUR_FRESH_S, lambda reader: watch().hour(reader.store.clock.now()))
+    scene = replace(
+        visit.see("overview", FRESH_S, _scene),
+        ended=visit.see("ended", ENDED_FRESH_S, _ended),
+        by_state=visit.see("states", COUNT_FRESH_S, _by_state),
+    )
+    notes = watch().notes()
     newest = (
         visit.reader.find_autopsies(AutopsyFilter(limit=AUTOPSIES_SHOWN)).autopsies
         if visit.may(Right.AUTOPSIES)
@@ -83,13 +81,31 @@ def page(visit: Visit) -> Answer:
         "overview.html",
         visit,
         now=scene.now,
-        figures=list(_figures(scene)),
-        findings=[*_findings(visit, scene)],
+        figures=list(_figures(scene, notes)),
+        findings=findings(scene),
+        charts=_charts(hour, notes),
         by_state=scene.by_state,
-        live=scene.live,
         nodes=scene.roll.running,
         newest=newest,
         cause=diagnosis,
+    )
+
+
+def _scene(reader: Reader) -> Scene:
+    store, now = reader.store, reader.store.clock.now()
+    numbers, roll = Numbers(store), roll_call(reader)
+    return Scene(
+        now=now,
+        levels=numbers.levels(now),
+        pauses=reader.every_pause(),
+        lost=numbers.lost(now, dead=roll.gone),
+        ended=None,
+        roll=roll,
+        survey=survey(reader, roll, now),
+        at_work=Roster(store).at_work(),
+        known=known_types(reader, roll),
+        by_state={},
+        firing=AlertBook(store).firing(),
     )
 
 
@@ -98,99 +114,163 @@ def _ended(reader: Reader) -> Ended | None:
     return None if found is None else found[0]
 
 
-def _scene(reader: Reader) -> Scene:
-    now = reader.store.clock.now()
-    numbers = Numbers(reader.store)
-    running = reader.tasks(TaskFilter(states=(State.RUNNING,), limit=RUNNING_MOST))
-    return Scene(
-        now=now,
-        live=numbers.live(now),
-        lost=numbers.lost(now),
-        ended=None,
-        roll=roll_call(reader),
-        running=running.tasks,
-        by_state=dict(reader.counts(now).by_state),
+def _by_state(reader: Reader) -> dict[Any, int]:
+    return dict(reader.counts(reader.store.clock.now()).by_state)
+
+
+# --- figures ----------------------------------------------------------------------------------
+
+
+def _figures(scene: Scene, notes: Sequence[Note]) -> Iterator[Figure]:
+    yield _oldest(scene)
+    yield _zombies(scene)
+    yield _in_queue(scene, notes)
+    yield from _rates(scene.ended)
+    yield _survival(scene)
+
+
+def _oldest(scene: Scene) -> Figure:
+    name = _("Oldest running")
+    first = next((one for one in scene.at_work if one.started_at), None)
+    if first is None:
+        return Figure(name, "–", _("nothing runs"), "/tasks?state=RUNNING")
+    what = line(first.type)
+    if first.node_id in scene.roll.gone:
+        what = _("%(type)s, on a node that is gone", type=what)
+    hint = ngettext(
+        "%(what)s; %(num)s runs", "%(what)s; %(num)s run", len(scene.at_work), what=what
     )
+    return Figure(name, _age(first.started_at, scene.now), hint, f"/tasks/{first.task_id}")
 
 
-def _figures(scene: Scene) -> Iterator[Figure]:
-    window = f"of the last {WINDOW_S / 60:.0f} minutes"
-    levels, ended = scene.live.levels, scene.ended
-    oldest = min((one.oldest_due for one in levels if one.oldest_due), default=None)
-    waits = "none waits" if oldest is None else f"the oldest for {_age(oldest, scene.now)}"
-    queued = f"{sum(one.in_queue for one in levels):,}"
-    yield Figure("In queue", queued, f"due now; {waits}", "/tasks?state=PENDING")
+def _zombies(scene: Scene) -> Figure:
+    known, silent = scene.survey.zombies, scene.survey.silent
+    words = {
+        "stalled": _("stalled"), "heartbeat_lost": _("heartbeat lost"), "orphan": _("orphans"),
+    }  # fmt: skip
+    parts = [_("lost %(n)s", n=scene.lost)]
+    parts += [f"{words[kind]} {known[kind]}" for kind in KINDS if known]
+    if not known:
+        parts.append(_("of those that stand still, nodes have not said"))
+    elif silent:
+        parts.append(ngettext("%(num)s node has not said", "%(num)s nodes have not said", silent))
+    total = scene.lost + sum(known.values())
+    hint = " · ".join(map(str, parts))
+    return Figure(_("Zombies"), f"{total:,}", hint, "/tasks?state=RUNNING", total > 0)
+
+
+def _in_queue(scene: Scene, notes: Sequence[Note]) -> Figure:
+    since = oldest(scene.levels)
+    waits = (
+        _("none waits")
+        if since is None
+        else _("the oldest for %(age)s", age=_age(since, scene.now))
+    )
+    step = -(-len(notes) // POINTS) or 1
+    trend = [sum(note.in_queue.values()) for note in notes[::-step]][::-1]
+    hint = _("due now; %(waits)s", waits=waits)
+    return Figure(_("In queue"), f"{scene.in_queue:,}", hint, "/queues", trend=trend)
+
+
+def _rates(ended: Ended | None) -> Iterator[Figure]:
+    minutes = f"{WINDOW_S / 60:.0f}"
     if ended is None:
-        for name in ("Run time, p99", "Failed", "Canceled"):
-            yield Figure(name, "–", "more ended in the last minutes than can be counted here")
-    else:
-        yield from _rates(ended, window)
-    yield Figure(
-        "Zombies: lost",
-        f"{scene.lost:,}",
-        "their node is gone; those that stand still only nodes know",
-        "/tasks?state=RUNNING",
-        scene.lost > 0,
-    )
-
-
-def _rates(ended: Ended, window: str) -> Iterator[Figure]:
+        why = _("more ended in the last minutes than can be counted here")
+        for name in (_("Run time, p99"), _("Failed"), _("Canceled")):
+            yield Figure(name, "–", why)
+        return
     executed = ended.success + ended.failed + ended.timeout
     limits = Thresholds()
     tells = executed + ended.canceled >= limits.least_attempts
     failed, canceled = ended.failed_rate, ended.canceled_rate
     yield Figure(
-        "Run time, p99",
+        _("Run time, p99"),
         "–" if ended.p99_s is None else span(ended.p99_s),
-        f"nothing ran {window}" if ended.p99_s is None else f"of attempts {window}",
+        _("nothing ran in the last %(minutes)s minutes", minutes=minutes)
+        if ended.p99_s is None
+        else _("of attempts of the last %(minutes)s minutes", minutes=minutes),
     )
     yield Figure(
-        "Failed",
+        _("Failed"),
         percent(failed),
-        f"or timed out, of {executed:,} attempts {window}",
+        _("or timed out, of %(n)s attempts of the last %(minutes)s minutes", n=f"{executed:,}",
+          minutes=minutes),
         "/tasks?state=FAILED&state=TIMEOUT",
         tells and (failed or 0) > limits.failed_rate,
-    )
+    )  # fmt: skip
     yield Figure(
-        "Canceled",
+        _("Canceled"),
         percent(canceled),
-        f"of {executed + ended.canceled:,} that ended, {window}",
+        _("of %(n)s that ended in the last %(minutes)s minutes",
+          n=f"{executed + ended.canceled:,}", minutes=minutes),
         "/tasks?state=CANCELED",
         tells and (canceled or 0) > limits.canceled_rate,
+    )  # fmt: skip
+
+
+def _survival(scene: Scene) -> Figure:
+    found, name = scene.survey.survival, _("Survival")
+    if found is None:
+        why = _("nodes have not said") if scene.roll.running else _("no node runs")
+        return Figure(name, "–", _("workers alive of those wanted; %(why)s", why=why), "/nodes")
+    hint = _(
+        "workers alive of those wanted, mean of 5 minutes, of the node that has least: %(node)s",
+        node=line(found.node_name),
     )
+    is_low = found.share < Thresholds().survival
+    return Figure(name, percent(found.share), hint, "/nodes", is_low)
 
 
-def _findings(visit: Visit, scene: Scene) -> Iterator[Finding]:
-    waiting = sum(one.in_queue for one in scene.live.levels)
-    if not scene.roll.running:
-        what = f"{waiting:,} tasks are due and wait" if waiting else "no task would run"
-        what = "1 task is due and waits" if waiting == 1 else what
-        yield Finding(f"No node runs: {what}. Start one with `supervisor run`.")
-    for one in visit.reader.every_pause():
-        yield Finding(f"{paused(one)}.", f"/tasks?state=PENDING&queue={quote(one.queue)}")
-    yield from _of_running(scene)
-    for state, what in ((State.FAILED, "failed"), (State.TIMEOUT, "timed out")):
-        if count := scene.by_state[state]:
-            tasks_, them = ("task", "it") if count == 1 else ("tasks", "them")
-            text = f"{count:,} {tasks_} {what} for good: rerun {them}, or leave {them}."
-            yield Finding(text, f"/tasks?state={state}")
+def _age(moment: datetime | None, now: datetime) -> str:
+    return span(max(0.0, (now - (moment or now)).total_seconds()))
 
 
-def _of_running(scene: Scene) -> Iterator[Finding]:
-    for task in scene.running:
-        path = f"/tasks/{task.task_id}"
-        if scene.roll.gone_node(task) is not None:
-            yield Finding(
-                f"{task.type} {task.task_id} runs on a node that is gone: {scene.roll.judged}.",
-                path,
-            )
-        elif task.mark and (scene.now - task.mark.at).total_seconds() > STOP_OVERDUE_S:
-            asked = _age(task.mark.at, scene.now)
-            yield Finding(f"{task.type} {task.task_id} was to stop {asked} ago and runs on.", path)
+# --- charts -----------------------------------------------------------------------------------
 
 
-def _age(moment: datetime, now: datetime) -> str:
-    return span(max(0.0, (now - moment).total_seconds()))
+def _charts(hour: Hour, notes: Sequence[Note]) -> list[Chart]:
+    over = hour.minutes[:-1]  # the last minute is not over: it would always look like a fall
+    x = [_end(one) for one in over]
+    endings = [
+        _series(_("succeeded"), [one.success for one in over], "good"),
+        _series(_("failed"), [one.failed for one in over], "hot"),
+        _series(_("timed out"), [one.timeout for one in over], "new"),
+        _series(_("canceled"), [one.canceled for one in over], "dim"),
+    ]
+    flow = [
+        _series(_("submitted"), [one.submitted for one in over], "live"),
+        _series(_("claimed"), [one.started for one in over], "good"),
+    ]
+    waits = [_series(_("waiting, due or not"), [one.waiting for one in over], "live")]
+    due = _due(over, notes)
+    if any(one is not None for one in due):
+        waits.append(_series(_("in queue (due)"), due, "new"))
+    later = "" if hour.is_whole else _("More happened in this hour than can be counted here.")
+    since = ""
+    if notes:
+        at = f"{notes[0].at:%H:%M}"
+        since = _("What is due is noted by this web process, since %(at)s UTC.", at=at)
+    ended, moved = _("Attempts ended, per minute"), _("Tasks submitted and claimed, per minute")
+    waited = _("Tasks that wait, at the end of each minute")
+    return [
+        Chart("endings", ended, {"x": x, "series": endings}, later),
+        Chart("flow", moved, {"x": x, "series": flow}, later),
+        Chart("waiting", waited, {"x": x, "series": waits}, since),
+    ]
+
+
+def _series(label: str, values: Sequence[int | None], tone: str) -> dict[str, Any]:
+    return {"label": str(label), "values": list(values), "tone": tone}
+
+
+def _end(minute: Minute) -> int:
+    return int(minute.at.timestamp()) + 60
+
+
+def _due(minutes: Sequence[Minute], notes: Sequence[Note]) -> list[int | None]:
+    """Return how many were due at the end of each minute, as far as somebody has noted it."""
+    noted = {int(note.at.timestamp()) // 60: sum(note.in_queue.values()) for note in notes}
+    return [noted.get(_end(one) // 60 - 1) for one in minutes]
 
 
 ROOM = Room("overview", _l("Overview"), Right.TASKS, "o")

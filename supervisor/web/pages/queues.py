@@ -13,7 +13,6 @@ from datetime import datetime
 from flask import flash, request
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
-from flask_babel import ngettext
 from werkzeug.exceptions import BadRequest
 
 from supervisor.clock import stamp
@@ -21,6 +20,7 @@ from supervisor.errors import Refused
 from supervisor.model.access import Right
 from supervisor.store import Reader
 from supervisor.store.levels import Gate, QueueLevel, gates, levels, oldest
+from supervisor.web.attention import unknown_type
 from supervisor.web.visit import Answer, Room, Route, Visit, go, show
 from supervisor.web.watch import Note, watch
 from supervisor.web.wording import line
@@ -180,15 +180,7 @@ def _unknown(types: Iterable[TypeLine]) -> Iterator[tuple[str, str]]:
             waits[one.type] = waits.get(one.type, 0) + one.in_queue + one.scheduled
     for kind, count in sorted(waits.items(), key=lambda item: -item[1]):
         if count:
-            yield (
-                ngettext(
-                    "No node that runs knows the type %(type)s: %(num)s task waits.",
-                    "No node that runs knows the type %(type)s: %(num)s tasks wait.",
-                    count,
-                    type=line(kind),
-                ),
-                kind,
-            )
+            yield unknown_type(kind, count), kind
 
 
 def act(visit: Visit, verb: str) -> Answer:

@@ -1,0 +1,85 @@
+"""What the pages know of the nodes beyond their rows: their last readings, added up.
+
+Invariants: a reading that is too old says nothing of now, and what nobody has said is told as not
+said, never as none. The sums are those of the metrics: zombies by kind, workers alive by wanted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from supervisor.store import Reader
+from supervisor.store.vitals import VitalsBook, VitalsView
+from supervisor.words.roll import Roll
+
+#: A node writes a reading every five seconds; one that has missed three says nothing of now.
+SAID_S = 20.0
+#: Over how long workers are counted for survival, as the alert does.
+SURVIVAL = timedelta(minutes=5)
+#: Kinds of zombies that only nodes know.
+KINDS = ("stalled", "heartbeat_lost", "orphan")
+
+
+@dataclass(frozen=True, slots=True)
+class Survival:
+    """The node that kept the least of the workers it wanted: which, and how much of them."""
+
+    node_name: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The readings of the nodes that run, and how many of these nodes have none of now.
+
+    `zombies` are by kind, empty when no node has said; `survival` is None when none has.
+    """
+
+    readings: Mapping[str, VitalsView]
+    silent: int
+    zombies: Mapping[str, int]
+    survival: Survival | None
+
+
+def survey(reader: Reader, roll: Roll, now: datetime) -> Survey:
+    """Ask what the nodes that run have said last."""
+    book = VitalsBook(reader.store)
+    names = {node.node_id: node.node_name for node in roll.running}
+    latest = {
+        node_id: view
+        for node_id, view in book.latest_of(names).items()
+        if (now - view.at).total_seconds() <= SAID_S
+    }
+    zombies: Counter[str] = Counter()
+    said = 0
+    for view in latest.values():
+        told: Mapping[str, int] | None = view.node.get("zombies")
+        if told is not None:
+            said += 1
+            zombies.update({kind: int(told.get(kind, 0)) for kind in KINDS})
+    kept = [
+        Survival(names[node_id], share)
+        for node_id in latest
+        if (share := _survival(book.since(node_id, now - SURVIVAL))) is not None
+    ]
+    return Survey(
+        readings=latest,
+        silent=len(names) - said,
+        zombies=dict(zombies) if said else {},
+        survival=min(kept, key=lambda one: one.share, default=None),
+    )
+
+
+def _survival(views: list[VitalsView]) -> float | None:
+    """Return the mean of workers alive by those wanted, where any were wanted."""
+    shares = [share for view in views if (share := _alive(view.node)) is not None]
+    return sum(shares) / len(shares) if shares else None
+
+
+def _alive(node: Mapping[str, Any]) -> float | None:
+    alive, wanted = node.get("workers_alive"), node.get("workers_desired")
+    return alive / wanted if alive is not None and wanted else None

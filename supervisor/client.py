@@ -36,12 +36,13 @@ from supervisor.store import (
 )
 from supervisor.store.access import AccessBook
 from supervisor.store.alerts import AlertBook
+from supervisor.store.bulk import BulkDesk
 from supervisor.store.ledger.access import Access
 from supervisor.store.ledger.alerts import Telling
 from supervisor.store.ledger.audit import NoteReason
 from supervisor.store.orders import OrderDesk
-from supervisor.store.vitals import VitalsBook
 from supervisor.store.trail import Trail
+from supervisor.store.vitals import VitalsBook
 from supervisor.telemetry.trace import Sender, Sending
 
 __all__ = ["Acted", "Client", "Handle", "HistoryLine", "TaskView", "as_ids", "unknown_task"]
@@ -292,6 +293,14 @@ class Client:
     def orders(self) -> OrderDesk:
         """What nodes are asked, and answer. Raises: StoreUnavailable when there is no store."""
         return OrderDesk(self._opened(create=False), lambda: self._doorbell().ring("cancel"))
+
+    @property
+    def bulk(self) -> BulkDesk:
+        """Acts on all tasks of a query. Raises: StoreUnavailable when there is no store."""
+        return BulkDesk(
+            self._opened(create=False),
+            lambda verb: self._doorbell().ring("due" if verb == "rerun" else "cancel"),
+        )
 
     @property
     def vitals(self) -> VitalsBook:

@@ -136,6 +136,16 @@ def render(query: Sequence[Term]) -> str:
     return " ".join(_rendered(term) for term in query)
 
 
+def states_left(query: Sequence[Term]) -> list[State]:
+    """Return the states that a query leaves, in their own order."""
+    left = set(State)
+    for term in query:
+        if term.name == "state":
+            named = {State(value) for value in term.values}
+            left = left - named if term.negated else left & named
+    return [state for state in State if state in left]
+
+
 def plain_pattern(text: str) -> str:
     """Return a pattern that stands for this text alone, whatever stars it has."""
     return text.replace("\\", "\\\\").replace("*", "\\*")

@@ -407,6 +407,7 @@ bulk_acts = Table(
     Column("total", BigInteger, nullable=False),
     Column("done", BigInteger, nullable=False),
     Column("refused", BigInteger, nullable=False),
+    Column("answers", Text, nullable=False),  # how many got which answer, and examples
     _id("next_id"),  # where it goes on
     Column("holder", String(64)),
     Column("held_until", Moment),

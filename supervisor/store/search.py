@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from supervisor.model.query import TEXT, Term, pieces, plain_pattern
+from supervisor.model.query import TEXT, Term, pieces, plain_pattern, states_left
 from supervisor.model.states import State
 from supervisor.store.criteria import Condition, Criteria, needs_attempt
 from supervisor.store.record import AutopsyRecord
@@ -106,9 +106,14 @@ def terms_of(wanted: TaskFilter) -> tuple[Term, ...]:
     return tuple(terms)
 
 
-def find_page(connection: sa.Connection, wanted: TaskFilter, now: datetime) -> Found:
-    """Return the ids of a page, and where the next and the former one begin."""
-    limit = max(1, min(wanted.limit, PAGE_MAX))
+def find_page(
+    connection: sa.Connection, wanted: TaskFilter, now: datetime, limit: int | None = None
+) -> Found:
+    """Return the ids of a page, and where the next and the former one begin.
+
+    With `limit` it may be longer than a page that people see.
+    """
+    limit = limit or max(1, min(wanted.limit, PAGE_MAX))
     plan = _plan(connection, terms_of(wanted), wanted.as_of or now)
     back = wanted.before_id if wanted.oldest_first else wanted.after_id
     start = wanted.after_id if wanted.oldest_first else wanted.before_id
@@ -154,16 +159,6 @@ def _merged(
     return ids, stop, looked
 
 
-def allowed_states(terms: Sequence[Term]) -> list[State]:
-    """Return the states that a query leaves, in their own order."""
-    left = set(State)
-    for term in terms:
-        if term.name == "state":
-            named = {State(value) for value in term.values}
-            left = left - named if term.negated else left & named
-    return [state for state in State if state in left]
-
-
 def _exact_types(terms: Sequence[Term]) -> list[str] | None:
     """Return the only types that a query leaves; None when it does not name them."""
     left: dict[str, None] | None = None
@@ -177,7 +172,7 @@ def _exact_types(terms: Sequence[Term]) -> list[str] | None:
 
 def _plan(connection: sa.Connection, terms: Sequence[Term], now: datetime) -> _Plan:
     """Split a query into streams and tests."""
-    states, types = allowed_states(terms), _exact_types(terms)
+    states, types = states_left(terms), _exact_types(terms)
     criteria = Criteria(is_file=connection.dialect.name == "sqlite", now=now)
     by_state: list[Condition] = [tasks.c.state == state for state in states]
     if types is not None and not _FEW.issuperset(states):
@@ -274,11 +269,21 @@ def find_ends(connection: sa.Connection, end: str, limit: int) -> list[str]:
 def find_autopsies(connection: sa.Connection, wanted: AutopsyFilter) -> AutopsyPage:
     """Return one page of bundles, newest first; tests a bounded number of them."""
     column = autopsies.c
-    tests = [] if not wanted.type else [tasks.c.type == wanted.type]
-    tests += [] if not wanted.verdict else [column.verdict == wanted.verdict]
+    tests = [
+        tested == value
+        for tested, value in (
+            (tasks.c.type, wanted.type),
+            (column.verdict, wanted.verdict),
+            (column.diagnosis, wanted.diagnosis),
+            (column.node_id, wanted.node_id),
+        )
+        if value
+    ]
     limit = max(1, min(wanted.limit, PAGE_MAX))
     order = (column.created_at.desc(), column.autopsy_id.desc())
     newest = _before(connection, wanted.before_id)
+    newest += [] if wanted.since is None else [column.created_at >= wanted.since]
+    newest += [] if wanted.until is None else [column.created_at <= wanted.until]
     end = connection.execute(
         sa.select(column.created_at, column.autopsy_id)
         .where(*newest)

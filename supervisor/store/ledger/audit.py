@@ -54,6 +54,9 @@ class NoteReason(StrEnum):
     NODE_STOP_ORDERED = "node_stop_ordered"
     ORDER_ANSWERED = "order_answered"
     REQUEST_REFUSED = "request_refused"
+    BULK_BEGUN = "bulk_begun"
+    BULK_ENDED = "bulk_ended"
+    BULK_STOPPED = "bulk_stopped"
     BUNDLE_OPENED = "bundle_opened"
     BUNDLE_REFUSED = "bundle_refused"
 

@@ -42,6 +42,7 @@ from supervisor.store.ledger import (
 from supervisor.store.ledger.access import Access
 from supervisor.store.ledger.alerts import Alerts
 from supervisor.store.ledger.audit import SUPERVISOR, write_note
+from supervisor.store.ledger.bulk import Bulk
 from supervisor.store.ledger.due import Outlook
 from supervisor.store.ledger.intervene import Act
 from supervisor.store.ledger.orders import Orders, open_orders
@@ -266,6 +267,11 @@ class Transaction(Look):
     def alerts(self) -> Alerts:
         """The verbs about what Alertmanager tells."""
         return Alerts(self._session)
+
+    @property
+    def bulk(self) -> Bulk:
+        """The verbs about acts on many tasks."""
+        return Bulk(self._session)
 
     @property
     def orders(self) -> Orders:

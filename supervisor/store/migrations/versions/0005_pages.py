@@ -76,6 +76,7 @@ def _bulk_acts() -> None:
         sa.Column("total", sa.BigInteger(), nullable=False),
         sa.Column("done", sa.BigInteger(), nullable=False),
         sa.Column("refused", sa.BigInteger(), nullable=False),
+        sa.Column("answers", sa.Text(), nullable=False),
         sa.Column("next_id", sa.String(length=64), nullable=True),
         sa.Column("holder", sa.String(length=64), nullable=True),
         sa.Column("held_until", Moment(), nullable=True),

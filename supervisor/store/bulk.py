@@ -1,0 +1,127 @@
+"""Acts on many tasks as people begin and follow them, and as a web process carries them out.
+
+Invariants: tasks are looked for without a transaction that writes, and acted on in one that looks
+again; the bell rings after its commit. The client offers it to the pages, the API and the carrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from supervisor.errors import Refused
+from supervisor.model.bulk import BulkAct, BulkVerb, frozen
+from supervisor.model.query import parse, render
+from supervisor.store.engine import Store
+from supervisor.store.ledger import Ledger
+from supervisor.store.ledger.bulk import bulk_act
+from supervisor.store.schema import bulk_acts
+from supervisor.store.search import find_page
+from supervisor.store.view import TaskFilter
+
+#: Tasks of one step, and how many of them are found at once when they are counted.
+STEP, COUNTED_AT_ONCE = 200, 20_000
+#: How long a step keeps others away; whoever goes on after a crash waits so long.
+HOLD_S = 5.0
+ROWS_MAX = 100
+
+
+class BulkDesk:
+    """Begins, follows and carries out acts on many; `ring` says of what kind of act there is one.
+
+    Safe to share between threads.
+    """
+
+    def __init__(self, store: Store, ring: Callable[[BulkVerb], None]) -> None:
+        self._store = store
+        self._ledger = Ledger(store)
+        self._ring = ring
+
+    # --- people -------------------------------------------------------------------------------
+
+    def begin(
+        self, verb: str, query: str, *, by: str, reason: str, seen_at: datetime | None = None
+    ) -> BulkAct:
+        """Begin an act on all tasks of a query that there were at `seen_at` (None: now).
+
+        Somebody has to carry it out: every web process does. Raises: QueryError, Refused.
+        """
+        if verb not in tuple(BulkVerb):
+            raise Refused(f"no act is called {verb!r}", remedy=f"One of {', '.join(BulkVerb)}.")
+        now = self._ledger.clock.now()
+        kind = BulkVerb(verb)
+        text = render(frozen(parse(query), kind, min(seen_at or now, now)))
+        parse(text)  # one that cannot be read again could never be carried out
+        return self._ledger.run(lambda tx: tx.bulk.begin(kind, text, by=by, reason=reason, now=now))
+
+    def stop(self, bulk_id: str, *, by: str, reason: str) -> bool:
+        """End an act before its end; what is done stays done. False when it is over already."""
+        now = self._ledger.clock.now()
+        return self._ledger.run(lambda tx: tx.bulk.stop(bulk_id, by=by, reason=reason, now=now))
+
+    def get(self, bulk_id: str) -> BulkAct | None:
+        """Return one act; None if there is none of this id."""
+        return next(
+            iter(self._read(sa.select(bulk_acts).where(bulk_acts.c.bulk_id == bulk_id))), None
+        )
+
+    def latest(self, limit: int = ROWS_MAX) -> list[BulkAct]:
+        """Return the acts that were begun last, newest first."""
+        newest = sa.select(bulk_acts).order_by(bulk_acts.c.created_at.desc())
+        return self._read(newest.limit(limit))
+
+    # --- who carries them out -----------------------------------------------------------------
+
+    def open(self) -> list[BulkAct]:
+        """Return the acts that are not over, oldest first."""
+        query = sa.select(bulk_acts).where(sa.text("ended_at IS NULL"))
+        return self._read(query.order_by(bulk_acts.c.created_at).limit(ROWS_MAX))
+
+    def hold(self, act: BulkAct, holder: str) -> BulkAct | None:
+        """Take or keep an act; None when it has moved or is another's."""
+        return self._keep(act, holder, None)
+
+    def count(self, act: BulkAct, holder: str) -> BulkAct | None:
+        """Count the tasks of an act that is held; None when it was lost on the way."""
+        wanted, total = self._wanted(act), 0
+        while True:
+            found_ids, next_id = self._find(wanted, COUNTED_AT_ONCE)
+            total += len(found_ids)
+            kept = self._keep(act, holder, total if next_id is None else None)
+            if kept is None or next_id is None:
+                return kept
+            wanted = replace(wanted, before_id=next_id)
+
+    def step(self, act: BulkAct, holder: str) -> BulkAct | None:
+        """Act on the next tasks of an act; None when it has moved or is another's."""
+        task_ids, next_id = self._find(replace(self._wanted(act), before_id=act.next_id), STEP)
+        now = self._ledger.clock.now()
+        moved = self._ledger.run(
+            lambda tx: tx.bulk.step(act, holder, task_ids, next_id, hold_s=HOLD_S, now=now)
+        )
+        if moved is not None and moved.done > act.done:
+            self._ring(act.verb)
+        return moved
+
+    def release(self, holder: str) -> None:
+        """Hold nothing any more, so that another one goes on at once."""
+        self._ledger.run(lambda tx: tx.bulk.release(holder))
+
+    def _keep(self, act: BulkAct, holder: str, total: int | None) -> BulkAct | None:
+        now = self._ledger.clock.now()
+        return self._ledger.run(lambda tx: tx.bulk.hold(act, holder, HOLD_S, now, total))
+
+    def _wanted(self, act: BulkAct) -> TaskFilter:
+        return TaskFilter(terms=parse(act.query), as_of=act.created_at)
+
+    def _find(self, wanted: TaskFilter, limit: int) -> tuple[list[str], str | None]:
+        with self._store.reading() as connection:
+            found = find_page(connection, wanted, wanted.as_of or self._store.clock.now(), limit)
+        return found.ids, found.next_id
+
+    def _read(self, query: sa.Select[tuple[object, ...]]) -> list[BulkAct]:
+        with self._store.reading() as connection:
+            return [bulk_act(row, lambda moment: moment) for row in connection.execute(query)]

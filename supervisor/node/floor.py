@@ -25,6 +25,7 @@ from supervisor.queue import Listener
 from supervisor.settings import Settings, TaskLimits, TaskOptions
 from supervisor.telemetry.events import emit
 from supervisor.telemetry.metrics import Metrics
+from supervisor.worker.vitals import Reading
 from supervisor.worker.wire import Tally, TypeInfo
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ class Slot:
     bundle_ready: bool = False
     beats: int = 0
     beat_at: float | None = None
+    reading: Reading | None = None
 
     @property
     def current(self) -> Attempt | None:

@@ -1,12 +1,13 @@
 """What a node shows of itself and its workers to people: a document every few seconds.
 
-Secret kept here: how it is made of what the probes have seen, without another look where there was
-one a moment ago. Nothing depends on it: while the store is away none is made. `Reporting` calls it.
+Secret kept here: how it is made of what probes and gauges have seen, with another look only where
+there was none a moment ago. Nothing depends on it. `Reporting` calls it, after the gauges.
 """
 
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import Any
 
 from supervisor.model.health import Signs
@@ -18,6 +19,10 @@ from supervisor.worker.vitals import Reading
 SHOW_EVERY_S = 5.0
 #: A look of the probes that is younger is not repeated.
 FRESH_S = 2.0
+#: What is shown of a worker that has no attempt in its body.
+_NO_ATTEMPT = MappingProxyType(
+    dict.fromkeys(("task_id", "attempt", "since_progress_s", "progress", "verdict"))
+)
 
 
 class Showing:
@@ -44,43 +49,40 @@ class Showing:
         floor.scribe.ask(VitalsNote({"node": node, "workers": workers}))
 
     def _worker(self, slot: Slot, now: float) -> dict[str, Any]:
-        reading = self._floor.pool.look(slot.worker_id)
         attempt = slot.current
-        signs = self._signs(slot, attempt, reading, now)
-        return {
+        signs = self._signs(slot, attempt, now)
+        shown = {
             "slot": slot.number,
             "worker_id": slot.worker_id,
             "pid": slot.pid,
             "state": state_of(slot),
-            "rss": signs.rss_bytes if signs else None,
-            "cpu_s": round(signs.cpu_s, 2) if signs else None,
-            "fds": signs.open_fds if signs else None,
+            "rss": None,
+            "cpu_s": None,
+            "fds": None,
             "heartbeat_age_s": _since(slot.beat_at, now),
-            **self._attempt(attempt, reading, now),
+            **_NO_ATTEMPT,
         }
+        if signs is not None:
+            shown["rss"], shown["fds"] = signs.rss_bytes, signs.open_fds
+            shown["cpu_s"] = round(signs.cpu_s, 2)
+        if attempt is not None:
+            self._add(shown, slot, attempt, now)
+        return shown
 
-    def _signs(
-        self, slot: Slot, attempt: Attempt | None, reading: Reading | None, now: float
-    ) -> Signs | None:
+    def _signs(self, slot: Slot, attempt: Attempt | None, now: float) -> Signs | None:
         if attempt is not None and attempt.looks and now - attempt.looks[-1].at < FRESH_S:
             return attempt.looks[-1]
-        if reading is None:
+        if slot.reading is None:
             return None
-        return self._floor.pool.examine(slot.worker_id, reading, now)
+        return self._floor.pool.examine(slot.worker_id, slot.reading, now)
 
-    def _attempt(
-        self, attempt: Attempt | None, reading: Reading | None, now: float
-    ) -> dict[str, Any]:
-        if attempt is None:
-            return dict.fromkeys(("task_id", "attempt", "since_progress_s", "progress", "verdict"))
-        pulse, claim = attempt.pulse, attempt.claim
-        return {
-            "task_id": claim.task_id,
-            "attempt": claim.attempt,
-            "since_progress_s": _since(pulse.progress_at if pulse else None, now),
-            "progress": _progress(attempt, reading),
-            "verdict": ", ".join(sorted(standing(self._floor, attempt, now))) or None,
-        }
+    def _add(self, shown: dict[str, Any], slot: Slot, attempt: Attempt, now: float) -> None:
+        """Add what is to be seen of the attempt."""
+        claim, pulse = attempt.claim, attempt.pulse
+        shown["task_id"], shown["attempt"] = claim.task_id, claim.attempt
+        shown["since_progress_s"] = _since(None if pulse is None else pulse.progress_at, now)
+        shown["progress"] = _progress(attempt, slot.reading)
+        shown["verdict"] = ", ".join(sorted(standing(self._floor, attempt, now))) or None
 
 
 def stage(floor: Floor) -> str:

@@ -7,9 +7,31 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from supervisor.web.api import acts, alertmanager, description, submit, tasks
+from supervisor.web.api import (
+    acts,
+    alertmanager,
+    audit,
+    autopsies,
+    description,
+    nodes,
+    numbers,
+    queues,
+    submit,
+    tasks,
+)
 from supervisor.web.api.endpoint import Endpoint
 
 #: In the order in which the description of the API shows them.
-ROOMS: tuple[ModuleType, ...] = (tasks, submit, acts, alertmanager, description)
+ROOMS: tuple[ModuleType, ...] = (
+    tasks,
+    submit,
+    acts,
+    queues,
+    nodes,
+    autopsies,
+    numbers,
+    audit,
+    alertmanager,
+    description,
+)
 ENDPOINTS: tuple[Endpoint, ...] = tuple(one for room in ROOMS for one in room.ENDPOINTS)

@@ -11,13 +11,19 @@ from supervisor.model.access import Right
 from supervisor.model.record import Acted
 from supervisor.model.record import Answer as Outcome
 from supervisor.model.states import State
-from supervisor.web.api.endpoint import WRITE, Endpoint, Nothing, Trouble, wrong
+from supervisor.web.api.endpoint import WRITE, Endpoint, Nothing, Trouble
 from supervisor.web.visit import Visit
 
 MANY_MAX = 1000
 Verb = Literal["cancel", "fail", "rerun"]
 Reason = Annotated[
-    str, Meta(min_length=1, max_length=1000, description="Why; it stands in the audit trail.")
+    str,
+    Meta(
+        min_length=1,
+        max_length=1000,
+        pattern=r"\S",
+        description="Why, not blank; it stands in the audit trail.",
+    ),
 ]
 TaskId = Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$")]
 
@@ -79,8 +85,6 @@ def act_on_tasks(visit: Visit, _: Nothing, body: ActOnMany, verb: str) -> ActAns
 
 
 def _act(visit: Visit, task_ids: list[str], verb: str, reason: str) -> list[Acted]:
-    if not reason.strip():
-        raise wrong("reason", "is blank: it stands in the audit trail")
     act = {
         "cancel": visit.client.cancel,
         "fail": visit.client.fail,

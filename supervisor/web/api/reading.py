@@ -20,6 +20,7 @@ from supervisor.web.api.endpoint import Endpoint, Trouble, pattern_of, wrong
 JSON = "application/json"
 _AT = re.compile(r" - at `\$\.?([^`]*)`\Z")
 _FIELD = re.compile(r"(?:Object (?:missing required|contains unknown) field `([^`]*)`)")
+_NOT_BLANK = r"matching regex '\\S'"
 _MANY = (list, tuple)
 
 
@@ -107,6 +108,8 @@ def _told(message: str) -> tuple[str, str]:
     found = _AT.search(message)
     path = found[1] if found else ""
     message = _AT.sub("", message)
+    if message.endswith(_NOT_BLANK):
+        message = "is blank"
     if field := _FIELD.search(message):
         path = f"{path}.{field[1]}" if path else field[1]
         message = "is missing" if "missing" in message else "is not a field of this"

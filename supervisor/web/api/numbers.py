@@ -1,0 +1,76 @@
+"""The five numbers, by the same definitions as the metrics and the pages."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from supervisor.model.access import Right
+from supervisor.model.states import State
+from supervisor.store.numbers import WINDOW_S, Numbers
+from supervisor.web.api.endpoint import READ, Endpoint, Nothing
+from supervisor.web.visit import Visit
+
+
+class EndedIn(msgspec.Struct, kw_only=True):
+    """Attempts of one type that ended in the window; `type` is null for all types together.
+
+    Rates are shares of one, null where nothing can be divided. `p99_s`: 99 % ran no longer.
+    """
+
+    type: str | None
+    success: int
+    failed: int
+    timeout: int
+    canceled: int
+    requeued: int
+    p99_s: float | None
+    failed_rate: float | None
+    canceled_rate: float | None
+
+
+class FiveNumbers(msgspec.Struct, kw_only=True):
+    """What waits, how long attempts ran, what failed and was canceled, what is lost.
+
+    `ended` has all types together first, then each; null when more ended than can be counted.
+    """
+
+    at: datetime
+    by_state: dict[str, int]
+    in_queue: int
+    scheduled: int
+    running: int
+    oldest_due: datetime | None
+    lost: int
+    window_s: float
+    ended: list[EndedIn] | None
+
+
+def get_numbers(visit: Visit, _query: Nothing, _body: None) -> FiveNumbers:
+    """Show the five numbers: in queue, p99 of run time, failed, canceled, lost."""
+    now, reader = visit.now(), visit.reader
+    numbers = Numbers(reader.store)
+    levels = numbers.live(now).levels
+    ended = numbers.ended(now)
+    counts = reader.counts(now).by_state
+    return FiveNumbers(
+        at=now,
+        by_state={str(state): counts[state] for state in State},
+        in_queue=sum(one.in_queue for one in levels),
+        scheduled=sum(one.scheduled for one in levels),
+        running=sum(one.running for one in levels),
+        oldest_due=min((one.oldest_due for one in levels if one.oldest_due), default=None),
+        lost=numbers.lost(now),
+        window_s=WINDOW_S,
+        ended=None
+        if ended is None
+        else [msgspec.convert(one, EndedIn, from_attributes=True) for one in ended],
+    )
+
+
+ENDPOINTS = (
+    Endpoint(
+        method=READ, rule="/numbers", function=get_numbers, needs=Right.TASKS, answer=FiveNumbers
+    ),
+)

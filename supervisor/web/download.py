@@ -1,0 +1,64 @@
+"""Sending the file of a bundle, to a page and to a program alike.
+
+Invariants: the path comes from the store, never from a request; what is sent was verified to be a
+bundle, and is open before the first byte leaves, so that it cannot vanish between. Who takes it
+home stands in the audit trail first. It is sent whole or not at all: of parts nobody could say who
+has taken it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from flask import request, send_file
+
+from autopsy.bundle import read_bundle
+from autopsy.errors import AutopsyError
+from supervisor.store import AutopsyRecord
+from supervisor.web.visit import Answer, Visit
+
+
+class Gone(Exception):
+    """There is no bundle to send, and why."""
+
+
+def sent(visit: Visit, record: AutopsyRecord) -> Answer:
+    """Send a bundle. Raises: Gone."""
+    if not record.path:
+        raise Gone("No evidence could be saved: the log of its node says why.")
+    path = Path(record.path)
+    try:
+        file = path.open("rb")
+        try:
+            read_bundle(path)
+            size = os.fstat(file.fileno()).st_size
+            if request.method == "GET":  # HEAD takes nothing
+                visit.client.note_download(record, by=visit.person.name)
+        except BaseException:
+            file.close()
+            raise
+    except FileNotFoundError:
+        raise Gone(
+            f"The bundle is not on this host. It was written to {record.path} by "
+            f"{_host(visit, record)}; old bundles are removed after autopsy_keep_days."
+        ) from None
+    except (AutopsyError, OSError) as exc:
+        raise Gone(f"The bundle {record.path} cannot be read: {exc}.") from exc
+    answer = send_file(
+        file,
+        mimetype="application/zip",
+        as_attachment=True,
+        download_name=f"{record.autopsy_id}.zip",
+        etag=False,
+        conditional=False,
+    )
+    answer.content_length = size
+    answer.headers["Accept-Ranges"] = "none"
+    return answer
+
+
+def _host(visit: Visit, record: AutopsyRecord) -> str:
+    names = {node.node_id: node.node_name for node in visit.reader.nodes()}
+    host = names.get(record.node_id)
+    return f"node {record.node_id}" if host is None else f"the node of host {host}"

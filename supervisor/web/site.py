@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Flask, Response, g, render_template, request, session, url_for
-from flask_babel import Babel
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import Forbidden, HTTPException
 
@@ -23,7 +22,7 @@ from supervisor.client import Client
 from supervisor.clock import Clock, SystemClock
 from supervisor.errors import DependencyAway, Refused, StoreUnavailable
 from supervisor.telemetry.events import emit
-from supervisor.web import wording
+from supervisor.web import language, wording
 from supervisor.web.api import ENDPOINTS
 from supervisor.web.api.gate import Gate
 from supervisor.web.api.problem import is_api, problem, problem_of
@@ -39,10 +38,6 @@ from supervisor.web.visit import Answer, Room, Route, Visit, go, is_refresh
 
 ROUTES = tuple(route for room in ROOMS for route in room.ROUTES)
 NAVIGATION: tuple[Room, ...] = tuple(room.ROOM for room in ROOMS if hasattr(room, "ROOM"))
-#: What the pages speak; the first one where a browser asks for none of them.
-LANGUAGES = ("en", "zh_Hans")
-#: Says which one somebody has chosen; it outlives the session.
-LANGUAGE_COOKIE = "supervisor-language"
 #: Far more than any form of ours; nothing is uploaded.
 REQUEST_MAX_BYTES = 64 * 1024
 #: More than any page or endpoint takes; each says so itself, this is for what no route is of.
@@ -116,7 +111,7 @@ class Site:
             WTF_CSRF_TIME_LIMIT=None,  # as long as the session
         )
         self._csrf.init_app(self.app)
-        Babel(self.app, locale_selector=_language)
+        language.add_to(self.app)
         self._add_pages()
         self._add_words()
         self._add_edges()
@@ -181,7 +176,8 @@ class Site:
             version=__version__,
             asset=self._asset,
             navigation=NAVIGATION,
-            language=_language,
+            language=language.language,
+            languages=language.LANGUAGES,
             is_refresh=is_refresh,
         )
 
@@ -223,13 +219,6 @@ class Site:
     def _store_away(self, error: StoreUnavailable) -> Answer:
         self._reach.lost(error.message)
         return _away(error)
-
-
-def _language() -> str:
-    """Return the language that was chosen, or that the browser likes best of those there are."""
-    if (chosen := request.cookies.get(LANGUAGE_COOKIE)) in LANGUAGES:
-        return chosen
-    return request.accept_languages.best_match(LANGUAGES) or LANGUAGES[0]
 
 
 def _healthz() -> Answer:

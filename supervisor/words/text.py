@@ -27,11 +27,11 @@ def span(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     if 0.00005 <= seconds < 0.00995:
-        return say("%(number)s ms", number=f"{seconds * 1000:.1f}")
+        return say("%(number).1f ms", number=seconds * 1000)
     if seconds < 1:
-        return say("%(number)s ms", number=f"{seconds * 1000:.0f}")
+        return say("%(number).0f ms", number=seconds * 1000)
     if seconds < 60:
-        return say("%(number)s s", number=f"{seconds:.1f}")
+        return say("%(number).1f s", number=seconds)
     whole = int(seconds)
     if whole < 3600:
         return say("%(minutes)d m %(seconds)02d s", minutes=whole // 60, seconds=whole % 60)

@@ -55,6 +55,7 @@ class Board:
     zombies: Mapping[str, int] = field(default_factory=dict)
     places: tuple[Place, ...] = ()
     running: Mapping[str, Running] = field(default_factory=dict)
+    alive: int = 0
 
 
 class Gauges:
@@ -75,10 +76,10 @@ class Gauges:
         is_set["bell_up"](floor.listener is not None and not floor.listener.away)
         is_set["draining"](floor.stopping is not None)
         is_set["cancel_overdue"](self._overdue(now))
-        self._show_workers(now)
+        alive = self._show_workers(now)
         zombies = {kind: self._zombies(codes, now) for kind, codes in ZOMBIES.items()}
         zombies["orphan"] = floor.strays
-        self.board = Board(now, zombies, self._places(now), self._running(now))
+        self.board = Board(now, zombies, self._places(now), self._running(now), alive)
 
     def _feel(self, slot: Slot, now: float) -> None:
         """Note whether its heart has beaten since the last time (no system call)."""
@@ -86,7 +87,8 @@ class Gauges:
         if reading is not None and (reading.beats != slot.beats or slot.beat_at is None):
             slot.beats, slot.beat_at = reading.beats, now
 
-    def _show_workers(self, now: float) -> None:
+    def _show_workers(self, now: float) -> int:
+        """Set what is told of workers; return how many are alive."""
         floor, alive = self._floor, 0
         found = dict.fromkeys(WORKER_STATES, 0)
         for slot in floor.slots.values():
@@ -97,6 +99,7 @@ class Gauges:
             self._set_workers[state](number)
         self._set["workers_desired"](floor.workers_wanted)
         self._set["workers_alive"](alive)
+        return alive
 
     def _is_alive(self, slot: Slot, now: float) -> bool:
         settings = self._floor.settings

@@ -161,7 +161,7 @@ class Reporting:
         self._reported_at = now
         self.gauges.show(now)
         self._accounting.show()
-        self._showing.show(now)
+        self._showing.show(now, self.gauges.board)
 
     def _not_ready(self) -> tuple[str, ...]:
         floor = self._floor

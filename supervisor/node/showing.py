@@ -12,7 +12,7 @@ from typing import Any
 
 from supervisor.model.health import Signs
 from supervisor.node.floor import Attempt, Floor, Slot
-from supervisor.node.gauges import standing, state_of
+from supervisor.node.gauges import Board, standing, state_of
 from supervisor.node.port import VitalsNote
 from supervisor.worker.vitals import Reading
 
@@ -32,8 +32,8 @@ class Showing:
         self._floor = floor
         self._shown_at = float("-inf")
 
-    def show(self, now: float) -> None:
-        """Hand in what is to be seen now, if it is time."""
+    def show(self, now: float, board: Board) -> None:
+        """Hand in what is to be seen now, if it is time; zombies and the living as in metrics."""
         floor = self._floor
         if now - self._shown_at < SHOW_EVERY_S or floor.store_away:
             return
@@ -42,6 +42,8 @@ class Showing:
         node = {
             "stage": stage(floor),
             "workers_desired": floor.workers_wanted,
+            "workers_alive": board.alive,
+            "zombies": dict(board.zombies),
             "loop_lag_s": round(worst_lag_s, 4),
         }
         slots = sorted(floor.slots.values(), key=lambda slot: slot.number)

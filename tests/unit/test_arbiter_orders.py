@@ -166,7 +166,11 @@ def test_vital_signs_tell_what_each_worker_is_at() -> None:
     task = house.run("report")
     house.live(60)
     node, (first, second) = (house.scribe.vitals[-1][part] for part in ("node", "workers"))
-    assert node == {"stage": "running", "workers_desired": 2, "loop_lag_s": node["loop_lag_s"]}
+    assert node == {
+        "stage": "running", "workers_desired": 2, "workers_alive": 2,
+        "loop_lag_s": node["loop_lag_s"],
+        "zombies": {"stalled": 0, "heartbeat_lost": 0, "orphan": 0},
+    }  # fmt: skip
     busy, idle = (first, second) if first["task_id"] else (second, first)
     assert (busy["task_id"], busy["attempt"], busy["state"]) == (task, 1, "busy")
     assert busy["rss"] == 50 * 2**20

@@ -58,12 +58,18 @@ def many(of: Json, **more: object) -> Json:
 
 
 SOURCE = exactly(type=one_of("prometheus"), uid=one_of("${datasource}"))
-LEGEND = exactly(
-    displayMode=one_of("list", "table"),
-    placement=one_of("bottom", "right"),
-    showLegend=YES_NO,
-    calcs=many(one_of(*CALCS)),
-)
+_LEGEND = {
+    "displayMode": one_of("list", "table"),
+    "placement": one_of("bottom", "right"),
+    "showLegend": YES_NO,
+    "calcs": many(one_of(*CALCS)),
+}
+LEGEND = {
+    "anyOf": [
+        exactly(**_LEGEND),
+        exactly(**_LEGEND, sortBy=one_of("Max"), sortDesc=YES_NO),
+    ]
+}
 REDUCE = exactly(calcs=many(one_of(*CALCS), minItems=1), fields=TEXT, values=YES_NO)
 THRESHOLDS = exactly(
     mode=one_of("absolute"),
@@ -233,9 +239,19 @@ PROPERTIES: dict[str, Json] = {
     "custom.fillOpacity": COUNT,
     "custom.stacking": STACKING,
     "custom.axisPlacement": one_of("right"),
+    "custom.hideFrom": HIDE,
+}
+MATCHER = {
+    "anyOf": [
+        exactly(id=one_of("byName", "byRegexp"), options=SAID),
+        exactly(
+            id=one_of("byValue"),
+            options=exactly(reducer=one_of("allIsZero"), op=one_of("gte"), value=COUNT),
+        ),
+    ]
 }
 OVERRIDE = exactly(
-    matcher=exactly(id=one_of("byName", "byRegexp"), options=SAID),
+    matcher=MATCHER,
     properties=many(
         {"anyOf": [exactly(id=one_of(name), value=value) for name, value in PROPERTIES.items()]}
     ),

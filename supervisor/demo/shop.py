@@ -127,16 +127,31 @@ def convert_image(ctx: TaskContext, name: str, pixels: int) -> dict[str, Any]:
 
 @app.task(calls=("rates-api",), counts=("rates",))
 async def fetch_rates(ctx: TaskContext, count: int) -> dict[str, Any]:
-    """Wait for many answers at once."""
+    """Ask for much at once, over connections to a service that answers slowly."""
     luck = luck_of(ctx)
+    server = await asyncio.start_server(_answer, "127.0.0.1", 0)
 
-    async def ask() -> None:
+    async def ask(wait_s: float) -> int:
         with ctx.call("rates-api"):
-            await asyncio.sleep(luck.uniform(0.1, 0.8))
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.write(b"%f\n" % wait_s)
+            got = len(await reader.read(-1))
+            writer.close()
+            return got
 
-    await asyncio.gather(*(ask() for _ in range(count)))
+    async with server:
+        sizes = await asyncio.gather(*(ask(luck.uniform(0.3, 1.6)) for _ in range(count)))
     ctx.count("rates", count)
-    return {"rates": count}
+    return {"rates": count, "bytes": sum(sizes)}
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send 20 rates, spread over the time that was asked for."""
+    wait_s = float(await reader.readline())
+    for _ in range(20):
+        await asyncio.sleep(wait_s / 20)
+        writer.write(b"EUR 1.0712\n" * 100)
+    writer.close()
 
 
 # --- what goes wrong -----------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from grafana import panels
 from supervisor.monitoring import alerts, export
 from supervisor.monitoring.dashboards import dashboards, files
 from supervisor.monitoring.promql import Selector, read
-from supervisor.monitoring.rule import Links
+from supervisor.monitoring.rule import Links, written_annotations
 from supervisor.monitoring.threshold import Thresholds
 from supervisor.monitoring.verify import dashboard_problems, known_from
 from supervisor.telemetry.catalog import CATALOG, STORE
@@ -236,10 +236,36 @@ def _conditions(selector: Selector) -> set[tuple[str, str, str]]:
 @each_board
 def test_rates_follow_the_scrape(name: str) -> None:
     for panel, target in queries(name):
+        said = re.search(r"last (\d+) minutes", panel["description"])
+        also = (f"{said[1]}m",) if said and target["instant"] else ()
         for window in re.findall(
             r"\b(?:rate|increase|changes)\([^\[]*\[([^\]]*)\]", target["expr"]
         ):
-            assert window in ("$__rate_interval", "$__range"), panel["title"]
+            assert window in ("$__rate_interval", "$__range", *also), panel["title"]
+
+
+def test_bars_stand_on_zero() -> None:
+    bars = [
+        panel["fieldConfig"]["defaults"]
+        for name in NAMES
+        for panel in panels(board(name))
+        if panel["fieldConfig"]["defaults"]["custom"].get("drawStyle") == "bars"
+    ]
+    assert len(bars) > 10
+    assert {one.get("min") for one in bars} == {0}
+
+
+def test_a_legend_of_many_names_what_is_there_and_the_largest_first() -> None:
+    for name in NAMES:
+        for panel in panels(board(name)):
+            many = any("{{type}}" in target["legendFormat"] for target in panel["targets"])
+            if panel["type"] != "timeseries" or not many:
+                continue
+            last = panel["fieldConfig"]["overrides"][-1]
+            assert last["matcher"]["options"] == {"reducer": "allIsZero", "op": "gte", "value": 0}
+            assert last["properties"][0]["value"]["viz"] is False
+            legend = panel["options"]["legend"]
+            assert legend["displayMode"] == "list" or legend["sortBy"] == "Max"
 
 
 @each_board
@@ -272,6 +298,30 @@ def test_every_metric_is_asked_for_somewhere() -> None:
 def test_alerts_lead_to_dashboards_that_are_there() -> None:
     uids = {board(name)["uid"] for name in NAMES}
     assert {str(alert.board) for alert in alerts.all_alerts()} <= uids
+
+
+def test_what_an_alert_chooses_can_be_chosen_on_its_dashboard() -> None:
+    variables = {
+        board(name)["uid"]: {one["name"] for one in board(name)["templating"]["list"]}
+        for name in NAMES
+    }
+    for alert in alerts.all_alerts():
+        url = written_annotations(alert, Links(), Thresholds())["dashboard_url"]
+        passed = re.findall(r"[?&]var-(\w+)=\{\{ \$labels\.(\w+) \| urlquery \}\}", url)
+        there = variables[str(alert.board)]
+        assert passed == [(one, one) for one in alert.by if one in there], alert.name
+        assert url.count("=") == len(passed), alert.name
+
+
+@each_board
+def test_what_a_panel_hands_on_can_be_chosen_where_it_leads(name: str) -> None:
+    by_uid = {board(one)["uid"]: board(one) for one in NAMES}
+    for panel in panels(board(name)):
+        for link in panel.get("links", ()):
+            there = by_uid[re.match(r"/d/([\w-]+)\?", link["url"])[1]]  # type: ignore[index]
+            handed_on = set(re.findall(r"\$\{(\w+):queryparam\}", link["url"]))
+            for made in (board(name), there):
+                assert handed_on <= {one["name"] for one in made["templating"]["list"]}
 
 
 @pytest.mark.parametrize(

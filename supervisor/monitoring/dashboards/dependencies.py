@@ -37,6 +37,8 @@ from supervisor.monitoring.threshold import Thresholds
 SERVICE = (BY_SERVICE,)
 FAILED = "service:supervisor_calls_failed:ratio_rate5m"
 MEAN = "service:supervisor_call_duration_seconds:mean5m"
+#: That of the records above.
+LAST = "[5m]"
 IN_FLIGHT = "service:supervisor_call_in_flight:sum"
 ANSWERS = (Named("0", "away", Color.BAD), Named("1", "answers", Color.GOOD))
 
@@ -69,14 +71,14 @@ def _table(alert: Thresholds) -> Panel:
         "Calls that tasks make within `ctx.call`, the last 5 minutes.",
         Unit.SHORT,
         (
-            Query(f"{rate('calls_total', 'service', where=SERVICE)} * 60"),
+            Query(f"{rate('calls_total', 'service', where=SERVICE, over=LAST)} * 60"),
             Query(_of(FAILED)),
             Query(_of(MEAN)),
-            Query(quantile(0.95, "call_duration_seconds", "service", where=SERVICE)),
+            Query(quantile(0.95, "call_duration_seconds", "service", where=SERVICE, over=LAST)),
             Query(_of(IN_FLIGHT)),
         ),
         width=24,
-        height=6,
+        height=8,
         columns=(
             Column("Service", label="service", unit=Unit.TEXT, width=220),
             Column("Calls a minute", decimals=1),

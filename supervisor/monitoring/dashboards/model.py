@@ -99,6 +99,10 @@ class Column:
     named: tuple[Named, ...] = ()
 
 
+#: Labels with many values.
+_MANIFOLD = ("{{type}}", "{{label}}")
+
+
 @dataclass(frozen=True, slots=True)
 class Panel:
     """One panel; widths are of 24, heights of 30 pixels.
@@ -129,6 +133,13 @@ class Panel:
     decimals: int | None = None
     when_empty: str = ""
     leads_to: str = ""
+
+    @property
+    def has_many(self) -> bool:
+        """Whether there are more series than a legend has room for, most of them often at 0."""
+        if self.kind is not Kind.LINES:
+            return False
+        return any(label in query.legend for query in self.queries for label in _MANIFOLD)
 
 
 @dataclass(frozen=True, slots=True)

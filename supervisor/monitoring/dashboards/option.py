@@ -35,10 +35,12 @@ def options(panel: Panel) -> Json:
 
 
 def _lines(panel: Panel) -> Json:
-    legend = {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}
+    legend: Json = {"displayMode": "list", "placement": "bottom", "showLegend": True, "calcs": []}
     if panel.width >= WIDE and not panel.as_bars:
         calcs = ["lastNotNull", "max"]
         legend |= {"displayMode": "table", "placement": "right", "calcs": calcs}
+        if panel.has_many:  # most of them are below the end of the table
+            legend |= {"sortBy": "Max", "sortDesc": True}
     return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
 
 

@@ -35,6 +35,9 @@ BAR = "1m"
 #: Where there is nothing but zeros, Grafana's axis would end at 100, that of a share at 10,000 %.
 SOFT = {Unit.SHORT: 1, Unit.RATIO: 0.1, Unit.PER_S: 0.1}
 DASH = {"fill": "dash", "dash": [8, 6]}
+#: What a legend of many leaves out: Grafana's words for series that are nothing but zeros.
+ALL_ZEROS = {"reducer": "allIsZero", "op": "gte", "value": 0}
+UNNAMED = {"legend": True, "tooltip": True, "viz": False}
 UID = "supervisor-"
 
 
@@ -92,9 +95,11 @@ def _defaults(panel: Panel) -> Json:
         "thresholds": steps(panel.low if panel.limits else Color.PLAIN, panel.limits),
         "custom": _custom(panel),
     }
+    # Bars stand on something: an axis that begins at 8 would make 12 look four times 9.
+    least = 0 if panel.as_bars and panel.minimum is None else panel.minimum
     optional = {
         "decimals": panel.decimals,
-        "min": panel.minimum,
+        "min": least,
         "max": panel.maximum,
         "noValue": panel.when_empty or None,
     }
@@ -159,7 +164,10 @@ def _overrides(panel: Panel) -> Sequence[Json]:
     if panel.kind is Kind.TABLE:
         named = zip(panel.columns, _names(panel), strict=True)
         return [_column(column, name) for column, name in named if column.title]
-    return [_styled(style) for style in panel.styles]
+    styled = [_styled(style) for style in panel.styles]
+    if panel.has_many:
+        styled.append(_override("byValue", ALL_ZEROS, {"custom.hideFrom": UNNAMED}))
+    return styled
 
 
 def _styled(style: Style) -> Json:
@@ -193,7 +201,7 @@ def _column(column: Column, name: str) -> Json:
     return _override("byName", name, wanted)
 
 
-def _override(matcher: str, of: str, wanted: dict[str, Any]) -> Json:
+def _override(matcher: str, of: str | Json, wanted: dict[str, Any]) -> Json:
     properties = [{"id": name, "value": value} for name, value in wanted.items()]
     return {"matcher": {"id": matcher, "options": of}, "properties": properties}
 

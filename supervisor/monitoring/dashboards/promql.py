@@ -54,9 +54,9 @@ def smallest(expr: str, *by: str) -> str:
     return _aggregate("min", expr, by)
 
 
-def rate(counter: str, *by: str, where: tuple[str, ...] = ()) -> str:
+def rate(counter: str, *by: str, where: tuple[str, ...] = (), over: str = RATE) -> str:
     """Return how fast a node's counter grows, a second, over the nodes."""
-    return total(f"rate({own(counter, *where)}{RATE})", *by)
+    return total(f"rate({own(counter, *where)}{over})", *by)
 
 
 def growth(counter: str, *by: str, where: tuple[str, ...] = (), over: str = RATE) -> str:
@@ -64,9 +64,11 @@ def growth(counter: str, *by: str, where: tuple[str, ...] = (), over: str = RATE
     return total(f"increase({own(counter, *where)}{over})", *by)
 
 
-def quantile(q: float, histogram: str, *by: str, where: tuple[str, ...] = ()) -> str:
+def quantile(
+    q: float, histogram: str, *by: str, where: tuple[str, ...] = (), over: str = RATE
+) -> str:
     """Return a quantile of a node's histogram, its buckets added up over the nodes first."""
-    buckets = rate(f"{histogram}_bucket", "le", *by, where=where)
+    buckets = rate(f"{histogram}_bucket", "le", *by, where=where, over=over)
     return f"histogram_quantile({q}, {buckets})"
 
 

@@ -82,7 +82,7 @@ def _table(alert: Thresholds) -> Panel:
             Query(largest(own("running_timeout_used_ratio", BY_TYPE), "type")),
         ),
         width=24,
-        height=9,
+        height=13,
         columns=(
             Column("Type", label="type", unit=Unit.TEXT, width=220),
             Column("Ended a minute", decimals=1),
@@ -353,7 +353,7 @@ def _traffic() -> tuple[Panel, ...]:
         Panel(
             Kind.LINES,
             "Network",
-            "Bytes over the sockets that were open when the attempt ended: a lower bound.",
+            "Bytes over TCP connections, as far as they were seen open: a lower bound.",
             Unit.BYTES_PER_S,
             (
                 Query(

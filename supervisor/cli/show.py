@@ -11,7 +11,7 @@ import click
 from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.cold import source_lines, subject, trail_of
 from supervisor.cli.ids import full_id
-from supervisor.cli.living import Progress, live_progress
+from supervisor.words.living import Progress, live_progress
 from supervisor.cli.text import cell, columns, state_text
 from supervisor.model.states import Reason, State
 from supervisor.model.trace import trace_id_of
@@ -30,6 +30,7 @@ from supervisor.words.sentence import (
     who_canceled,
 )
 from supervisor.words.text import clock, plain, size, span
+from supervisor.words.veil import veil_of
 from supervisor.words.waiting import waits_for
 
 if TYPE_CHECKING:
@@ -46,13 +47,15 @@ def show(call: Call, task_id: str) -> None:
     minute begin alike.
     """
     found = subject(call, full_id(call, task_id))
-    task, attempts, trail, autopsies = found.view, found.attempts, found.history, found.autopsies
     reader = call.client().reader
+    veil, autopsies = veil_of(reader, found.view), found.autopsies
+    task, attempts = veil.task(found.view), veil.attempts(found.attempts)
+    trail = veil.history(found.history)
     steps = ladder(task, trail, attempts)
     roll = roll_call(reader)
     waits = waits_for(reader, task, roll)
     progress = _progress(reader, task, roll)
-    checkpoint = checkpoint_document(found.checkpoint)
+    checkpoint = checkpoint_document(veil.checkpoint(found.checkpoint))
     document = {
         **dict(_fields(task)),
         "trace_id": _trace_id(task, attempts),

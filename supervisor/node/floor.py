@@ -20,6 +20,7 @@ from supervisor.model.record import ChildSpec, Claim, Ending, Traced
 from supervisor.model.states import Reason, State
 from supervisor.model.termination import Farewell
 from supervisor.model.trace import log_ids
+from supervisor.node.hiding import without_secrets
 from supervisor.node.port import Finish, Note, Pool, Scribe, TypesNote
 from supervisor.queue import Listener
 from supervisor.settings import Settings, TaskLimits, TaskOptions
@@ -338,6 +339,10 @@ class Floor:
         tail = None
         if outcome.result_json is None and started is not None:
             tail = self.pool.output_tail(slot.worker_id, attempt.output_start, output_end)
+        info = self.types.get(attempt.claim.type)
+        if info is not None and info.secret_params and outcome.result_json is None:
+            params = attempt.claim.params_json
+            outcome, tail = without_secrets(outcome, tail, params, info.secret_params)
         self.endings.append(
             Ending(
                 task_id=attempt.claim.task_id,

@@ -8,14 +8,14 @@ store keeps is untouched: the task itself needs it. Every surface for people ask
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from autopsy.redact import MARK, text
 from autopsy.secret import Secrets, in_params
 from supervisor.store import HistoryLine, Reader, TaskView
-from supervisor.store.marked import Marked, marked_params
+from supervisor.store.marked import marked_params
 from supervisor.store.view import AttemptView, CheckpointView, TaskLine
 
 T = TypeVar("T", bound=TaskLine)
@@ -35,7 +35,7 @@ class Veil:
         params = self._without_marked(json.loads(task.params_json))
         return replace(
             task,
-            params_json=json.dumps(self._secrets.tree(params), ensure_ascii=False),
+            params_json=self._written(task.params_json, self._secrets.tree(params)),
             result_json=self.document(task.result_json),
             error=self.text(task.error),
         )
@@ -71,7 +71,13 @@ class Veil:
         """Return JSON text without what is secret of the task."""
         if value is None:
             return None
-        return json.dumps(self._secrets.tree(json.loads(value)), ensure_ascii=False)
+        return self._written(value, self._secrets.tree(json.loads(value)))
+
+    def _written(self, before: str, clean: Any) -> str:
+        """Return JSON text; as it was where nothing is hidden in it."""
+        if json.loads(before) == clean:
+            return before
+        return json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
 
     def _without_marked(self, value: Any) -> Any:
         """Hide marked params by their name: one may be too short to be found by its value."""
@@ -88,17 +94,14 @@ def veil_of(reader: Reader, task: TaskView) -> Veil:
     return Veil(marked_params(reader.store).get(task.type, ()), task.params_json)
 
 
-def veiled_lines(reader: Reader, lines: Sequence[T]) -> list[T]:
-    """Return tasks of a list with the secrets removed from their errors.
+def veiled_lines(lines: Iterable[T]) -> list[T]:
+    """Return tasks of a list without what looks like a secret in their errors.
 
-    Raises: StoreUnavailable.
+    Those of marked params are not in it: the node removes them before it writes an ending.
     """
-    marked = marked_params(reader.store) if any(line.error for line in lines) else {}
-    return [_line(reader, line, marked) if line.error else line for line in lines]
+    return [replace(line, error=text(line.error)) if line.error else line for line in lines]
 
 
-def _line(reader: Reader, line: T, marked: Marked) -> T:
-    found = reader.task(line.task_id) if line.type in marked else None
-    if found is None:
-        return replace(line, error=text(line.error or ""))
-    return replace(line, error=Veil(marked[line.type], found.params_json).text(line.error))
+def veiled_trail(trail: Iterable[HistoryLine]) -> list[HistoryLine]:
+    """Return lines of the trail, of any tasks, without what looks like a secret in their notes."""
+    return [replace(line, note=text(line.note)) if line.note else line for line in trail]

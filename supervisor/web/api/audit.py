@@ -13,6 +13,7 @@ from supervisor.store.trail import PAGE_MAX, TrailFilter
 from supervisor.web.api.endpoint import READ, Endpoint
 from supervisor.web.api.task_shape import HistoryEntry
 from supervisor.web.visit import Visit
+from supervisor.words.veil import veiled_trail
 
 AuditId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
@@ -57,7 +58,10 @@ def list_audit(visit: Visit, query: AuditWanted, _: None) -> AuditLines:
             limit=query.limit,
         )
     )
-    lines = [msgspec.convert(one, HistoryEntry, from_attributes=True) for one in found.lines]
+    lines = [
+        msgspec.convert(one, HistoryEntry, from_attributes=True)
+        for one in veiled_trail(found.lines)
+    ]
     return AuditLines(lines, found.next_id)
 
 

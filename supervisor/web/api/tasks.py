@@ -25,6 +25,7 @@ from supervisor.web.visit import Visit
 from supervisor.words.ladder import ladder
 from supervisor.words.roll import roll_call
 from supervisor.words.sentence import checkpoint_document
+from supervisor.words.veil import veil_of, veiled_lines
 from supervisor.words.waiting import waits_for
 
 PAGE_MAX = 500
@@ -93,17 +94,17 @@ def list_tasks(visit: Visit, query: TasksWanted, _: None) -> Tasks:
         limit=query.limit,
     )
     page = visit.reader.tasks(wanted)
-    return Tasks([line_of(task) for task in page.tasks], page.next_id)
+    return Tasks([line_of(task) for task in veiled_lines(page.tasks)], page.next_id)
 
 
 def get_task(visit: Visit, _query: Nothing, _body: None, task_id: str) -> Task:
     """Show one task: attempts, params, result, the steps of a stop request, what it waits for."""
     found = find(visit, task_id)
-    reader = visit.reader
-    attempts, trail = reader.attempts(task_id), reader.history(task_id)
+    reader, veil = visit.reader, veil_of(visit.reader, found)
+    attempts, trail = veil.attempts(reader.attempts(task_id)), veil.history(reader.history(task_id))
     roll = roll_call(reader)
     return task_of(
-        found,
+        veil.task(found),
         node_gone=roll.gone_node(found) is not None,
         waits=waits_for(reader, found, roll),
         attempts=[attempt_of(attempt) for attempt in attempts],
@@ -111,22 +112,22 @@ def get_task(visit: Visit, _query: Nothing, _body: None, task_id: str) -> Task:
             msgspec.convert(step, LadderStep, from_attributes=True)
             for step in ladder(found, trail, attempts)
         ],
-        checkpoint=checkpoint_document(reader.checkpoint(task_id)),
+        checkpoint=checkpoint_document(veil.checkpoint(reader.checkpoint(task_id))),
         autopsies=_autopsies(visit, task_id),
     )
 
 
 def get_history(visit: Visit, _query: Nothing, _body: None, task_id: str) -> History:
     """Show the audit trail of a task: every move with who, why and when, oldest first."""
-    find(visit, task_id)
-    trail = visit.reader.history(task_id)
+    veil = veil_of(visit.reader, find(visit, task_id))
+    trail = veil.history(visit.reader.history(task_id))
     return History([msgspec.convert(line, HistoryEntry, from_attributes=True) for line in trail])
 
 
 def get_log(visit: Visit, query: LogWanted, _: None, task_id: str) -> Log:
     """Show the output that was kept of a task."""
-    find(visit, task_id)
-    return Log(visit.reader.log(task_id, query.attempt))
+    veil = veil_of(visit.reader, find(visit, task_id))
+    return Log(veil.text(visit.reader.log(task_id, query.attempt)))
 
 
 def find(visit: Visit, task_id: str) -> TaskView:

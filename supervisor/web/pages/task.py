@@ -33,6 +33,7 @@ from supervisor.words.sentence import (
     note,
     usage,
 )
+from supervisor.words.veil import veil_of
 from supervisor.words.waiting import waits_for
 
 
@@ -86,8 +87,10 @@ def page(visit: Visit, task_id: str) -> Answer:
         )
     if found.task_id != task_id:
         return go(f"/tasks/{found.task_id}")
-    reader = visit.reader
-    attempts, trail = reader.attempts(found.task_id), reader.history(found.task_id)
+    reader, veil = visit.reader, veil_of(visit.reader, found)
+    found = veil.task(found)
+    attempts = veil.attempts(reader.attempts(found.task_id))
+    trail = veil.history(reader.history(found.task_id))
     roll = roll_call(reader)
     gone = roll.gone_node(found)
     return show(
@@ -102,8 +105,8 @@ def page(visit: Visit, task_id: str) -> Answer:
         gone=None if gone is None else f"{last_word(gone)}; {roll.judged}",
         limits=limits(found, attempts),
         ended=for_good(found, "it runs again only when a person says so"),
-        checkpoint=checkpoint_document(reader.checkpoint(found.task_id)),
-        log=reader.log(found.task_id),
+        checkpoint=checkpoint_document(veil.checkpoint(reader.checkpoint(found.task_id))),
+        log=veil.text(reader.log(found.task_id)),
         autopsies=_autopsies(visit, found.task_id),
         cause=diagnosis,
         verbs=[verb for verb in VERBS.values() if found.state in verb.states],

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from autopsy import VERSION, redact
 from autopsy.cause import RULES_VERSION, Diagnosis
@@ -40,6 +40,10 @@ _CUT_ROUNDS = ((2000, 65536), (500, 16384), (100, 4096), (20, 1024), (5, 256))
 # Far more than anything we write: what is larger was made to fill a reader's memory.
 _MAX_READ_BYTES = 64 << 20
 _MAX_SECTIONS = 200
+# A bundle has one for each section, the manifest and the two reports; older ones had less.
+_MAX_MEMBERS = _MAX_SECTIONS + 10
+_COMPRESSED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED = 0x1
 _NAME_ONE = "Name a bundle: one of `autopsy PID --out FILE`, or of `supervisor autopsy export`."
 _AGAIN = "Copy the bundle again from where it was captured; a .partial file is incomplete."
 _MANIFEST = "manifest.json"
@@ -129,20 +133,25 @@ def write_bundle(
         ) from exc
 
 
-def read_bundle(path: Path) -> Bundle:
-    """Read a bundle and verify every checksum.
+def read_bundle(
+    path: Path, content: IO[bytes] | None = None, max_bytes: int = _MAX_READ_BYTES
+) -> Bundle:
+    """Read a bundle and verify every checksum; nothing is unpacked to a disk.
 
-    Raises BundleUnreadable naming what is wrong with it.
+    With `content`, that is read and `path` is only what it is called. It may hold `max_bytes`
+    unpacked. Raises BundleUnreadable naming what is wrong with it.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            _check_size(path, archive)
+        with zipfile.ZipFile(path if content is None else content) as archive:
+            _check_members(path, archive, max_bytes)
             manifest = json.loads(archive.read(_MANIFEST))
             if manifest["schema"] > SCHEMA:
                 raise _unreadable(path, f"it has schema {manifest['schema']}, newer than {SCHEMA}")
             if len(manifest["sections"]) > _MAX_SECTIONS:
                 raise _unreadable(path, f"it has more than {_MAX_SECTIONS} sections")
             entries = tuple(_entry(listed) for listed in manifest["sections"])
+            if len({entry.file for entry in entries}) < len(entries):
+                raise _unreadable(path, "two of its sections are one file")
             sections = {entry.name: _verified(path, archive, entry) for entry in entries}
             report, page = (_text(path, archive, manifest, name) for name in (_REPORT, _PAGE))
         return Bundle(_heading(manifest), entries, sections, report, page)
@@ -154,11 +163,27 @@ def read_bundle(path: Path) -> Bundle:
         raise _unreadable(path, f"its contents are not those of a bundle ({exc})") from exc
 
 
-def _check_size(path: Path, archive: zipfile.ZipFile) -> None:
+def _check_members(path: Path, archive: zipfile.ZipFile, max_bytes: int) -> None:
     """Refuse what would not fit into memory; the sizes that are listed bound what is unpacked."""
-    total = sum(one.file_size for one in archive.infolist())
-    if total > _MAX_READ_BYTES:
+    members = archive.infolist()
+    total = sum(one.file_size for one in members)
+    if total > max_bytes:
         raise _unreadable(path, f"it unpacks to {total >> 20} MiB, which no bundle does")
+    if len(members) > _MAX_MEMBERS:
+        raise _unreadable(path, f"it has {len(members)} files, which no bundle has")
+    if len({one.filename for one in members}) < len(members):
+        raise _unreadable(path, "a file is in it twice")
+    for one in members:
+        if not _is_inside(one.filename):
+            raise _unreadable(path, f"it names a file outside of itself ({one.filename[:80]!r})")
+        if one.compress_type not in _COMPRESSED or one.flag_bits & _ENCRYPTED:
+            raise _unreadable(path, "it is packed or encrypted in a way that no bundle is")
+
+
+def _is_inside(name: str) -> bool:
+    """Say whether unpacking this would stay in its folder, on any system."""
+    parts = name.split("/")
+    return not set(name) & set("\\:\0") and "" not in parts[:-1] and ".." not in parts
 
 
 def cleaned(section: Section, tree: Callable[[Any], Any], text: Callable[[str], str]) -> Section:

@@ -43,6 +43,11 @@ def render_html(heading: Heading, sections: Sequence[Section]) -> str:
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
+def render_part(part: Part) -> Markup:
+    """Return one part of the report for another page, which has a style for it."""
+    return joined(*_blocks(part.blocks))
+
+
 def _verdict(first: Verdict) -> Markup:
     why = element("p", first.why) if first.why else None
     causes = [_cause(one, first=not number) for number, one in enumerate(first.causes)]

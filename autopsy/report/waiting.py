@@ -19,6 +19,8 @@ from autopsy.source import is_own
 _QUEUE_SHOWN = 3
 _MAX_NODES = 40
 _MAX_PIECES = 12
+# The picture shows some forty nodes; what looks for circles takes time with the square of these.
+_MAX_EDGES = 2000
 _TOLD = ("lock", "condition", "queue item", "thread to end", "semaphore")
 _WAITS, _HELD, _ENDS, _BLOCKED = "waits for", "held by", "waits for the end of", "blocked by"
 _ANSWER = "waits for the answer of"
@@ -39,7 +41,8 @@ class _Net:
         return key
 
     def edge(self, start: str, end: str, label: str) -> None:
-        self.edges.setdefault((start, end), Edge(start, end, label))
+        if len(self.edges) < _MAX_EDGES:
+            self.edges.setdefault((start, end), Edge(start, end, label))
 
 
 def waiting(payloads: Mapping[str, Payload]) -> Part | None:

@@ -110,6 +110,10 @@ class AutopsyFilter:
 
     type: str = ""
     verdict: str = ""
+    diagnosis: str = ""
+    node_id: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
     before_id: str | None = None
     limit: int = 50
 

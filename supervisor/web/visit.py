@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from flask import g, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 from flask_babel import LazyString
+from flask_babel import gettext as _
+from werkzeug.exceptions import BadRequest
 
 from supervisor.client import Client
 from supervisor.model.access import Person, Right
@@ -125,3 +127,14 @@ def is_refresh() -> bool:
 def argument(name: str, most: int = 200) -> str:
     """Return what the address says of a name, '' when it says nothing."""
     return request.args.get(name, "").strip()[:most]
+
+
+def a_moment(given: str) -> datetime | None:
+    """Read a time of a form; without an offset it is UTC. None for none. Raises: BadRequest."""
+    if not given:
+        return None
+    try:
+        found = datetime.fromisoformat(given)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as exc:
+        raise BadRequest(_("A time is written like 2026-05-20T10:30, in UTC.")) from exc

@@ -82,6 +82,10 @@ class Access:
         if self._session.write(_delete_session, key_hash):
             write_general_note(self._session, now, NoteReason.SIGNED_OUT, None, name)
 
+    def note(self, reason: NoteReason, text: str, by: str, now: datetime) -> None:
+        """Note what somebody did at the pages that moves nothing."""
+        write_general_note(self._session, now, reason, text, by)
+
     def note_sign_in(self, name: str, how: str, now: datetime) -> None:
         """Note that somebody came in."""
         write_general_note(self._session, now, NoteReason.SIGNED_IN, how, name)

@@ -7,7 +7,27 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from supervisor.web.pages import alerts, audit, autopsies, overview, queues, sign_in, task, tasks
+from supervisor.web.pages import (
+    alerts,
+    audit,
+    autopsies,
+    autopsy,
+    overview,
+    queues,
+    sign_in,
+    task,
+    tasks,
+)
 
 #: In the order in which the navigation shows them.
-ROOMS: tuple[ModuleType, ...] = (sign_in, overview, tasks, task, queues, autopsies, alerts, audit)
+ROOMS: tuple[ModuleType, ...] = (
+    sign_in,
+    overview,
+    tasks,
+    task,
+    queues,
+    autopsies,
+    autopsy,
+    alerts,
+    audit,
+)

@@ -11,7 +11,6 @@ import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from types import MappingProxyType
 
 from flask import Response
@@ -27,7 +26,8 @@ from supervisor.store import HistoryLine
 from supervisor.store.ledger.audit import ACCESS_REASONS, NoteReason
 from supervisor.store.trail import TrailFilter, TrailPage
 from supervisor.web import wording
-from supervisor.web.visit import Answer, Room, Route, Visit, argument, show
+from supervisor.web.visit import Answer, Room, Route, Visit, a_moment, argument, show
+from supervisor.words.veil import veiled_trail
 
 PAGE = 100
 #: Windows of the trail that one page reads before it says that it has found none so far.
@@ -94,6 +94,9 @@ NOTES: Mapping[str, LazyString] = MappingProxyType(
         NoteReason.TOKEN_CREATED: _l("made an API token"),
         NoteReason.TOKEN_REVOKED: _l("revoked an API token"),
         NoteReason.AUTOPSY_DOWNLOADED: _l("took a bundle home"),
+        NoteReason.BULK_BEGUN: _l("began an act on many tasks"),
+        NoteReason.BULK_ENDED: _l("an act on many tasks came to its end"),
+        NoteReason.BULK_STOPPED: _l("stopped an act on many tasks"),
         NoteReason.BUNDLE_OPENED: _l("opened a bundle from a file"),
         NoteReason.BUNDLE_REFUSED: _l("gave a file that is no bundle"),
     }
@@ -108,7 +111,7 @@ def listing(visit: Visit) -> Answer:
         "audit.html",
         visit,
         now=visit.now(),
-        lines=found.lines,
+        lines=veiled_trail(found.lines),
         told=NOTES,
         kinds={name: kind.label for name, kind in KINDS.items() if visit.may(kind.needs)},
         given=_given(),
@@ -129,7 +132,7 @@ def file(visit: Visit) -> Answer:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(_COLUMNS)
-    writer.writerows(_cells(line) for line in found.lines)
+    writer.writerows(_cells(line) for line in veiled_trail(found.lines))
     headers = {"Content-Disposition": "attachment; filename=audit.csv"}
     if found.next_id is not None:
         headers["X-Goes-On-Before"] = str(found.next_id)
@@ -169,8 +172,8 @@ def _wanted(visit: Visit) -> TrailFilter:
         only_people=kind.only_people,
         with_access=visit.may(Right.MANAGE),
         task_id=_task_id(visit, given["task"]),
-        since=_moment(given["since"]),
-        until=_moment(given["until"]),
+        since=a_moment(given["since"]),
+        until=a_moment(given["until"]),
         before_id=int(before) if before else None,
         limit=PAGE,
     )
@@ -182,17 +185,6 @@ def _task_id(visit: Visit, given: str) -> str:
         return ""
     found = visit.reader.task(given)
     return given if found is None else found.task_id
-
-
-def _moment(given: str) -> datetime | None:
-    """Read a time; without an offset it is UTC."""
-    if not given:
-        return None
-    try:
-        found = datetime.fromisoformat(given)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError) as exc:
-        raise BadRequest(_("A time is written like 2026-05-20T10:30, in UTC.")) from exc
 
 
 def _address(before: int | None) -> str:

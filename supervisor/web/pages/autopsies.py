@@ -1,65 +1,91 @@
-"""The pages of evidence: the list, the newest of a type or verdict, one bundle, its file.
+"""The pages of all evidence: the list, the newest of a kind, and groups that share one wait.
 
-Invariants: a bundle is named by its id alone, which leads to a path through the store; what is sent
-was verified to be a bundle; its page is made here of its sections, not taken from the file, and may
-run nothing. Who takes a bundle home stands in the audit trail before the first byte is sent.
+Invariants: groups are made of the newest bundles that there are, and say of how many; an act on the
+tasks of a group names each task as it was seen, and is answered for each.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from flask import Response, send_file
+from flask import flash, request
+from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
-from werkzeug.exceptions import NotFound
+from werkzeug.exceptions import BadRequest
 
-from autopsy.bundle import Bundle, read_bundle
-from autopsy.cause import MEANINGS
-from autopsy.errors import AutopsyError
-from autopsy.page import page_of
+from autopsy.signature import WaitSignature, wait_signature
 from supervisor.model.access import Right
-from supervisor.store import AutopsyRecord
+from supervisor.model.record import Acted
+from supervisor.store import AutopsyRecord, TaskLine
 from supervisor.store.view import AutopsyFilter
 from supervisor.web import wording
-from supervisor.web.visit import Answer, Room, Route, Visit, argument, go, missing, show
+from supervisor.web.visit import Answer, Room, Route, Visit, a_moment, argument, go, missing, show
 from supervisor.words.sentence import diagnosis
 
 PAGE = 50
-#: The report is markup with styles in it: it stands alone, in a frame that may do nothing.
-REPORT_POLICY = (
-    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
-    "base-uri 'none'; frame-ancestors 'self'"
-)
-_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
-_WHEN = (
+#: Bundles that groups are made of, and what one page of the store brings.
+GROUPED_MOST, _AT_ONCE = 2000, 500
+#: Tasks of a group that a page shows and acts on.
+TASKS_MOST = 200
+VERBS = ("cancel", "fail", "rerun")
+_SEEN = re.compile(r"(task_[0-9a-f]{32}):([0-9]{1,9}):([A-Z]{1,10})\Z")
+_KEY = re.compile(r"[0-9a-f]{16}\Z")
+WHEN = _l(
     "One is taken before a kill, after a crash, on suspicion (at most one of an attempt every two "
     "minutes), or by `supervisor autopsy capture`; old ones are removed after autopsy_keep_days."
 )
 
+Row = tuple[AutopsyRecord, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Bundles of one signature, newest first."""
+
+    signature: WaitSignature
+    rows: tuple[Row, ...]
+
+    @property
+    def newest(self) -> AutopsyRecord:
+        """The bundle that was taken last."""
+        return self.rows[0][0]
+
+    @property
+    def oldest(self) -> AutopsyRecord:
+        """The bundle that was taken first."""
+        return self.rows[-1][0]
+
+    @property
+    def types(self) -> Sequence[tuple[str, int]]:
+        """The types of its tasks with their counts, most first."""
+        return Counter(kind or "–" for _record, kind in self.rows).most_common()
+
+    @property
+    def task_ids(self) -> list[str]:
+        """Its tasks, each once."""
+        return list(dict.fromkeys(r.task_id for r, _kind in self.rows if r.task_id))
+
 
 def listing(visit: Visit) -> Answer:
     """Return one page of bundles, newest first."""
-    wanted = AutopsyFilter(
-        type=argument("type"),
-        verdict=argument("verdict"),
-        before_id=argument("before") or None,
-        limit=PAGE,
-    )
+    wanted = _wanted()
     found = visit.reader.find_autopsies(wanted)
-    same = [("type", wanted.type), ("verdict", wanted.verdict)]
     return show(
         "autopsies.html",
         visit,
         now=visit.now(),
-        wanted=wanted,
+        given=_given(),
+        nodes={node.node_id: node.node_name for node in visit.reader.nodes()},
         autopsies=found.autopsies,
         cause=diagnosis,
-        more=wording.query([*same, ("before", found.next_id)]) if found.next_id else None,
-        first=wording.query(same) if wanted.before_id else None,
-        when=_WHEN,
+        more=_address(found.next_id) if found.next_id else None,
+        first=_address(None) if wanted.before_id else None,
+        filtered=any(_given().values()),
+        same=_address(None),
+        when=WHEN,
     )
 
 
@@ -81,98 +107,159 @@ def latest(visit: Visit) -> Answer:
     )
     runs = wording.query([("state", "RUNNING"), ("type", wanted.type)])
     alike = {"autopsies": wording.query([("type", wanted.type)])} if wanted.type else {}
-    return missing(visit, f"{what} yet", _WHEN, tasks=runs, **alike)
+    return missing(visit, f"{what} yet", str(WHEN), tasks=runs, **alike)
 
 
-def page(visit: Visit, autopsy_id: str) -> Answer:
-    """Return one autopsy: verdict, diagnosis, evidence, and the report if the file is here."""
-    record = _record(visit, autopsy_id)
-    bundle, absent = _opened(visit, record)
-    task = None if record.task_id is None else visit.reader.task(record.task_id)
+def groups(visit: Visit) -> Answer:
+    """Return the attempts that wait for the same, the largest groups first."""
+    rows, is_all = _newest(visit)
+    found = _grouped(rows)
     return show(
-        "autopsy.html",
+        "autopsy_groups.html",
         visit,
         now=visit.now(),
-        record=record,
-        task=task,
-        cause=diagnosis(record),
-        causes=_causes(record),
-        meanings=MEANINGS,
-        bundle=bundle,
-        absent=absent,
+        given=_given(),
+        groups=found,
+        counted=len(rows),
+        is_all=is_all,
+        same=_address(None),
+        filtered=any(_given().values()),
+        when=WHEN,
     )
 
 
-def report(visit: Visit, autopsy_id: str) -> Answer:
-    """Return the report of a bundle as a page of its own that may do nothing."""
-    bundle, absent = _opened(visit, _record(visit, autopsy_id))
-    if bundle is None:
-        raise NotFound(absent)
-    try:
-        text = page_of(bundle)
-    except AutopsyError as exc:
-        raise NotFound(f"{exc.message}. {exc.remedy}") from exc
-    headers = {"Content-Security-Policy": REPORT_POLICY, "X-Frame-Options": "SAMEORIGIN"}
-    return Response(text, headers=headers, mimetype="text/html")
-
-
-def bundle(visit: Visit, autopsy_id: str) -> Answer:
-    """Send the file of a bundle, and write down who took it."""
-    record = _record(visit, autopsy_id)
-    found, absent = _opened(visit, record)
+def group(visit: Visit, key: str) -> Answer:
+    """Return one group: its bundles, and its tasks as they are now."""
+    rows, _is_all = _newest(visit)
+    found = next((one for one in _grouped(rows) if one.signature.key == key), None)
     if found is None:
-        raise NotFound(absent)
-    visit.client.note_download(record, by=visit.person.name)
-    return send_file(
-        Path(record.path),
-        mimetype="application/zip",
-        as_attachment=True,
-        download_name=f"{autopsy_id}.zip",
-        etag=False,
+        why = _("Its bundles were removed, or newer ones have taken their place among those seen.")
+        return missing(visit, _("No such group"), why, autopsies=_address(None))
+    return show(
+        "autopsy_group.html",
+        visit,
+        now=visit.now(),
+        group=found,
+        tasks=_tasks(visit, found.task_ids[:TASKS_MOST]),
+        left_out=max(0, len(found.task_ids) - TASKS_MOST),
+        cause=diagnosis,
+        same=_address(None),
+        labels=_labels(),
     )
 
 
-def _record(visit: Visit, autopsy_id: str) -> AutopsyRecord:
-    found = visit.reader.autopsy(autopsy_id) if _ID.match(autopsy_id) else None
-    if found is None:
-        raise NotFound("No autopsy has this id. The list of autopsies has all that there are.")
-    return found
+def act(visit: Visit, key: str) -> Answer:
+    """Do one thing to the chosen tasks of a group; each is answered for itself."""
+    back = f"/autopsies/groups/{key}" if _KEY.match(key) else "/autopsies/groups"
+    verb, reason = request.form.get("verb", ""), request.form.get("reason", "").strip()
+    seen = [_SEEN.match(one) for one in request.form.getlist("task")[:TASKS_MOST]]
+    if verb not in VERBS or None in seen:
+        raise BadRequest(_("This form is not one of ours."))
+    if not reason or not seen:
+        flash(_("Nothing was done: choose tasks, and say why; it stands in the audit trail."),
+              "problem")  # fmt: skip
+        return go(back)
+    given = {match[1]: (int(match[2]), match[3]) for match in seen if match}
+    same, others = _unchanged(visit, given)
+    done = _act(visit, verb, same, reason)
+    flash(_summary(verb, done), "done" if any(one.done for one in done) else "problem")
+    if others:
+        told = ", ".join(f"{wording.short(one.task_id)} {one.state}" for one in others[:20])
+        flash(_("Left alone, since they changed meanwhile: %(which)s", which=told), "problem")
+    return go(back)
 
 
-def _opened(visit: Visit, record: AutopsyRecord) -> tuple[Bundle | None, str]:
-    """Return a bundle, verified; or None and why there is none to show."""
-    if not record.path:
-        return None, "No evidence could be saved: the log of its node says why."
-    file = Path(record.path)
-    if not file.is_file():
-        return None, (
-            f"The bundle is not on this host. It was written by {_host(visit, record)} to "
-            f"{record.path}; old bundles are removed after autopsy_keep_days."
-        )
-    try:
-        return read_bundle(file), ""
-    except (AutopsyError, OSError) as exc:
-        remedy = getattr(exc, "remedy", "")
-        return None, f"The bundle {record.path} cannot be read: {exc} {remedy}".rstrip()
+def _act(visit: Visit, verb: str, task_ids: Sequence[str], reason: str) -> Sequence[Acted]:
+    client, by = visit.client, visit.person.name
+    if not task_ids:
+        return ()
+    if verb == "cancel":
+        return client.cancel(task_ids, by=by, reason=reason)
+    if verb == "fail":
+        return client.fail(task_ids, by=by, reason=reason)
+    return client.rerun(task_ids, by=by, reason=reason)
 
 
-def _host(visit: Visit, record: AutopsyRecord) -> str:
-    names = {node.node_id: node.node_name for node in visit.reader.nodes()}
-    host = names.get(record.node_id)
-    return f"node {record.node_id}" if host is None else f"the node of host {host}"
+def _unchanged(
+    visit: Visit, given: Mapping[str, tuple[int, str]]
+) -> tuple[list[str], list[TaskLine]]:
+    """Tell the tasks that are as they were seen from those that are not."""
+    now = _tasks(visit, list(given))
+    same = [one.task_id for one in now if given[one.task_id] == (one.attempt, str(one.state))]
+    return same, [one for one in now if one.task_id not in set(same)]
 
 
-def _causes(record: AutopsyRecord) -> list[dict[str, Any]]:
-    """Return what the rules found, best first; nothing where that is no list of causes."""
-    found = json.loads(record.diagnosis_json or "[]")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+def _tasks(visit: Visit, task_ids: Sequence[str]) -> list[TaskLine]:
+    found = (visit.reader.task(task_id) for task_id in task_ids)
+    return [one for one in found if one is not None]
+
+
+def _summary(verb: str, done: Sequence[Acted]) -> str:
+    counted = Counter(one.answer.replace("_", " ") for one in done)
+    told = ", ".join(f"{count} {answer}" for answer, count in counted.most_common())
+    return f"{_labels()[verb]}: {told or _('no task')}"
+
+
+def _labels() -> Mapping[str, str]:
+    return {"cancel": _("Cancel"), "fail": _("End as FAILED"), "rerun": _("Run again")}
+
+
+def _newest(visit: Visit) -> tuple[list[Row], bool]:
+    """Return the newest bundles of the filter, and whether these are all there are."""
+    wanted = replace(_wanted(), before_id=None, limit=_AT_ONCE)
+    rows: list[Row] = []
+    while len(rows) < GROUPED_MOST:
+        found = visit.reader.find_autopsies(wanted)
+        rows += found.autopsies
+        if found.next_id is None:
+            return rows, True
+        if not found.autopsies:
+            break
+        wanted = replace(wanted, before_id=found.next_id)
+    return rows, False
+
+
+def _grouped(rows: Sequence[Row]) -> list[Group]:
+    """Put together what has one signature; what has no diagnosis is in no group."""
+    found: dict[WaitSignature, list[Row]] = {}
+    for row in rows:
+        signature = wait_signature(row[0].diagnosis_json)
+        if signature is not None:
+            found.setdefault(signature, []).append(row)
+    made = [Group(signature, tuple(of)) for signature, of in found.items()]
+    return sorted(made, key=lambda one: (-len(one.rows), one.signature.key))
+
+
+def _given() -> Mapping[str, str]:
+    """Return what the address asks for, as it stands there."""
+    names = ("type", "verdict", "diagnosis", "node", "since", "until")
+    return {name: argument(name) for name in names}
+
+
+def _wanted() -> AutopsyFilter:
+    """Read the filter from the address. Raises: BadRequest for what is no time."""
+    given = _given()
+    return AutopsyFilter(
+        type=given["type"],
+        verdict=given["verdict"],
+        diagnosis=given["diagnosis"],
+        node_id=given["node"],
+        since=a_moment(given["since"]),
+        until=a_moment(given["until"]),
+        before_id=argument("before") or None,
+        limit=PAGE,
+    )
+
+
+def _address(before: str | None) -> str:
+    return wording.query([*_given().items(), ("before", before or "")])
 
 
 ROOM = Room("autopsies", _l("Autopsies"), Right.AUTOPSIES, "a")
 ROUTES = (
     Route("autopsies", "/autopsies", listing, Right.AUTOPSIES),
     Route("latest", "/autopsies/latest", latest, Right.AUTOPSIES),
-    Route("autopsy", "/autopsies/<autopsy_id>", page, Right.AUTOPSIES),
-    Route("report", "/autopsies/<autopsy_id>/report", report, Right.AUTOPSIES),
-    Route("bundle", "/autopsies/<autopsy_id>/bundle", bundle, Right.AUTOPSIES),
+    Route("autopsy_groups", "/autopsies/groups", groups, Right.AUTOPSIES),
+    Route("autopsy_group", "/autopsies/groups/<key>", group, Right.AUTOPSIES),
+    Route("autopsy_group_act", "/autopsies/groups/<key>", act, Right.ACT, "POST"),
 )

@@ -1,0 +1,252 @@
+"""The pages of one bundle: of the store by its id, or one that somebody brings as a file.
+
+Invariants: a bundle is named by its id alone, which leads to a path through the store; what is sent
+or shown was verified to be a bundle; it is shown by its sections, not by the page in it, and may
+run nothing. A file that is brought is never put on a disk under its name. Who takes a bundle home,
+opens or brings one stands in the audit trail.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from flask import Response, request, send_file
+from flask_babel import gettext as _
+from markupsafe import Markup
+from werkzeug.exceptions import NotFound
+
+from autopsy.bundle import Bundle, Heading, read_bundle
+from autopsy.cause import MEANINGS
+from autopsy.errors import AutopsyError
+from autopsy.page import page_of
+from autopsy.report import as_sections
+from autopsy.report.piece import pieces
+from autopsy.signature import wait_signature
+from supervisor.model.access import Right
+from supervisor.store import AutopsyRecord
+from supervisor.store.ledger.audit import NoteReason
+from supervisor.web import wording
+from supervisor.web.visit import Answer, Route, Visit, show
+from supervisor.words.sentence import diagnosis
+
+#: Of a file that is brought: no bundle of ours is larger, packed or unpacked, but for its margin.
+UPLOAD_MAX_BYTES = 10 << 20
+#: The form around the file.
+_FORM_BYTES = 16 << 10
+#: The report is markup with styles in it: it stands alone, in a frame that may do nothing.
+REPORT_POLICY = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; "
+    "base-uri 'none'; frame-ancestors 'self'"
+)
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
+_NAME_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A part of the report as the page shows it; `markup` is None where there is none."""
+
+    name: str
+    title: str
+    markup: Markup | None
+    why: tuple[str, ...]
+    folded: bool
+
+
+def page(visit: Visit, autopsy_id: str) -> Answer:
+    """Return one autopsy: verdict, diagnosis, what to do, and all evidence if the file is here."""
+    record = _record(visit, autopsy_id)
+    bundle, absent = _opened(visit, record)
+    task = None if record.task_id is None else visit.reader.task(record.task_id)
+    evidence: Sequence[Evidence] = ()
+    if bundle is not None:
+        evidence, absent = _evidence(bundle)
+    return show(
+        "autopsy.html",
+        visit,
+        now=visit.now(),
+        record=record,
+        task=task,
+        cause=diagnosis(record),
+        causes=_causes(record.diagnosis_json),
+        signature=wait_signature(record.diagnosis_json),
+        meanings=MEANINGS,
+        heading=None if bundle is None else bundle.heading,
+        evidence=evidence,
+        absent=absent,
+    )
+
+
+def report(visit: Visit, autopsy_id: str) -> Answer:
+    """Return the report of a bundle as a page of its own that may do nothing."""
+    bundle, absent = _opened(visit, _record(visit, autopsy_id))
+    if bundle is None:
+        raise NotFound(absent)
+    try:
+        text = page_of(bundle)
+    except AutopsyError as exc:
+        raise NotFound(f"{exc.message}. {exc.remedy}") from exc
+    headers = {"Content-Security-Policy": REPORT_POLICY, "X-Frame-Options": "SAMEORIGIN"}
+    return Response(text, headers=headers, mimetype="text/html")
+
+
+def bundle(visit: Visit, autopsy_id: str) -> Answer:
+    """Send the file of a bundle, and write down who took it."""
+    record = _record(visit, autopsy_id)
+    found, absent = _opened(visit, record)
+    if found is None:
+        raise NotFound(absent)
+    visit.client.note_download(record, by=visit.person.name)
+    try:
+        return send_file(
+            Path(record.path),
+            mimetype="application/zip",
+            as_attachment=True,
+            download_name=f"{autopsy_id}.zip",
+            etag=False,
+        )
+    except OSError as exc:  # removed since it was read
+        raise NotFound(_("The bundle has just been removed.")) from exc
+
+
+def ask(visit: Visit) -> Answer:
+    """Return the form that takes a bundle."""
+    return show("autopsy_open.html", visit, now=visit.now(), most=UPLOAD_MAX_BYTES, problem="")
+
+
+def open_file(visit: Visit) -> Answer:
+    """Show a bundle that was brought as a file; nothing of it is kept."""
+    brought = request.files.get("bundle")
+    if brought is None or not brought.filename:
+        return _not_opened(visit, "", _("Choose the file of a bundle first."), 400)
+    name = wording.line(brought.filename)[:_NAME_SHOWN]
+    found, why = _read(Path(name), io.BytesIO(brought.stream.read()))
+    if found is None:
+        _note(visit, NoteReason.BUNDLE_REFUSED, f"{name}: {why}")
+        return _not_opened(visit, name, why, 422)
+    evidence, why = _evidence(found)
+    if why:
+        _note(visit, NoteReason.BUNDLE_REFUSED, f"{name}: {why}")
+        return _not_opened(visit, name, why, 422)
+    _note(visit, NoteReason.BUNDLE_OPENED, name)
+    return show(
+        "autopsy_file.html",
+        visit,
+        now=visit.now(),
+        name=name,
+        heading=found.heading,
+        causes=_causes_of(found.heading),
+        facts=_facts(found),
+        meanings=MEANINGS,
+        evidence=evidence,
+        absent="",
+    )
+
+
+def _not_opened(visit: Visit, name: str, why: str, code: int) -> Answer:
+    problem = f"{name}: {why}" if name else why
+    page_ = show(
+        "autopsy_open.html", visit, now=visit.now(), most=UPLOAD_MAX_BYTES, problem=problem
+    )
+    return page_, code
+
+
+def _note(visit: Visit, reason: NoteReason, text: str) -> None:
+    by = visit.person.name
+    visit.client.change_access(lambda access, now: access.note(reason, text, by, now))
+
+
+def _record(visit: Visit, autopsy_id: str) -> AutopsyRecord:
+    found = visit.reader.autopsy(autopsy_id) if _ID.match(autopsy_id) else None
+    if found is None:
+        raise NotFound(_("No autopsy has this id. The list of autopsies has all that there are."))
+    return found
+
+
+def _opened(visit: Visit, record: AutopsyRecord) -> tuple[Bundle | None, str]:
+    """Return a bundle, verified; or None and why there is none to show."""
+    if not record.path:
+        return None, _("No evidence could be saved: the log of its node says why.")
+    file = Path(record.path)
+    if not file.is_file():
+        return None, (
+            f"The bundle is not on this host. It was written by {_host(visit, record)} to "
+            f"{record.path}; old bundles are removed after autopsy_keep_days."
+        )
+    found, why = _read(file)
+    return found, why and f"The bundle {record.path} cannot be read: {why}"
+
+
+def _read(path: Path, content: IO[bytes] | None = None) -> tuple[Bundle | None, str]:
+    try:
+        if content is None:
+            return read_bundle(path), ""
+        return read_bundle(path, content, UPLOAD_MAX_BYTES), ""
+    except (AutopsyError, OSError) as exc:
+        return None, f"{exc} {getattr(exc, 'remedy', '')}".rstrip()
+
+
+def _evidence(bundle: Bundle) -> tuple[Sequence[Evidence], str]:
+    """Return the parts of a report; or none, and why its sections cannot be shown."""
+    try:
+        found = pieces(bundle.heading, as_sections(bundle.entries, bundle.sections))
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as exc:
+        return (), f"Its sections are not those of a bundle ({type(exc).__name__})."
+    return [
+        Evidence(
+            one.name,
+            one.title,
+            # It was made by autopsy.report.markup, which escapes all that was collected.
+            None if one.markup is None else Markup(one.markup),  # noqa: S704
+            one.why,
+            one.folded,
+        )
+        for one in found
+    ], ""
+
+
+def _host(visit: Visit, record: AutopsyRecord) -> str:
+    names = {node.node_id: node.node_name for node in visit.reader.nodes()}
+    host = names.get(record.node_id)
+    return f"node {record.node_id}" if host is None else f"the node of host {host}"
+
+
+def _causes(diagnosis_json: str | None) -> list[dict[str, Any]]:
+    """Return what the rules found, best first; nothing where that is no list of causes."""
+    try:
+        found = json.loads(diagnosis_json or "[]")
+    except (ValueError, RecursionError):
+        return []
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _causes_of(heading: Heading) -> list[dict[str, Any]]:
+    return [
+        {"code": one.code, "confidence": one.confidence, "evidence": one.evidence}
+        for one in heading.diagnosis
+    ]
+
+
+def _facts(bundle: Bundle) -> dict[str, str]:
+    """Return what a bundle says of whom it is, as text."""
+    facts = bundle.sections.get("facts", {})
+    names = ("task_id", "attempt", "type", "queue", "node_id", "worker_id")
+    return {name: str(facts[name]) for name in names if facts.get(name) is not None}
+
+
+ROUTES = (
+    Route("autopsy_ask", "/autopsies/open", ask, Right.AUTOPSIES),
+    Route(
+        "autopsy_open", "/autopsies/open", open_file, Right.AUTOPSIES, "POST",
+        UPLOAD_MAX_BYTES + _FORM_BYTES,
+    ),
+    Route("autopsy", "/autopsies/<autopsy_id>", page, Right.AUTOPSIES),
+    Route("report", "/autopsies/<autopsy_id>/report", report, Right.AUTOPSIES),
+    Route("bundle", "/autopsies/<autopsy_id>/bundle", bundle, Right.AUTOPSIES),
+)  # fmt: skip

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 
 from supervisor.clock import Clock, SystemClock
 from supervisor.errors import NoResult, StoreUnavailable, UnknownTask, WaitTimeout
-from supervisor.model.record import Acted, Submitted
+from supervisor.model.record import Acted, Seen, Submitted
 from supervisor.model.spec import PARAMS_WARN_BYTES, TaskSpec
 from supervisor.model.states import ENDED, State
-from supervisor.queue import Bell, Kind, open_bell
+from supervisor.queue import Bell, open_bell
 from supervisor.settings import Settings
 from supervisor.store import (
     AutopsyRecord,
@@ -230,31 +230,41 @@ class Client:
 
     # --- step in ------------------------------------------------------------------------------
 
-    def cancel(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
+    def cancel(
+        self, task_ids: str | Iterable[str], *, by: str, reason: str, seen: Seen | None = None
+    ) -> list[Acted]:
         """Ask tasks to stop; each id is answered on its own, in the order given."""
-        ids, ledger = as_ids(task_ids), self._ledger(create=False)
-        now = ledger.clock.now()
-        answers = ledger.run(lambda tx: tx.cancel(ids, by=by, reason=reason, now=now))
-        return self._told(answers, "cancel")
+        return self._act("cancel", task_ids, by=by, reason=reason, seen=seen)
 
-    def fail(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
+    def fail(
+        self, task_ids: str | Iterable[str], *, by: str, reason: str, seen: Seen | None = None
+    ) -> list[Acted]:
         """End stuck tasks as FAILED; each id is answered on its own."""
-        ids, ledger = as_ids(task_ids), self._ledger(create=False)
-        now = ledger.clock.now()
-        answers = ledger.run(lambda tx: tx.fail(ids, by=by, reason=reason, now=now))
-        return self._told(answers, "cancel")
+        return self._act("fail", task_ids, by=by, reason=reason, seen=seen)
 
-    def rerun(self, task_ids: str | Iterable[str], *, by: str, reason: str) -> list[Acted]:
+    def rerun(
+        self, task_ids: str | Iterable[str], *, by: str, reason: str, seen: Seen | None = None
+    ) -> list[Acted]:
         """Put FAILED and TIMEOUT tasks back to PENDING; each id is answered on its own."""
+        return self._act("rerun", task_ids, by=by, reason=reason, seen=seen)
+
+    def _act(self, verb: str, task_ids: str | Iterable[str], **why: Any) -> list[Acted]:
         ids, ledger = as_ids(task_ids), self._ledger(create=False)
         now = ledger.clock.now()
-        answers = ledger.run(lambda tx: tx.rerun(ids, by=by, reason=reason, now=now))
-        return self._told(answers, "due")
-
-    def _told(self, answers: list[Acted], kind: Kind) -> list[Acted]:
+        answers: list[Acted] = ledger.run(lambda tx: getattr(tx, verb)(ids, now=now, **why))
         if any(answer.done for answer in answers):
-            self._doorbell().ring(kind)
+            self._doorbell().ring("due" if verb == "rerun" else "cancel")
         return answers
+
+    def resubmit(self, task_id: str, *, by: str, reason: str, copy_id: str | None = None) -> Handle:
+        """Submit a copy of a task, due at once; with `copy_id` the same call makes but one."""
+        ledger = self._ledger(create=False)
+        made, now = copy_id or new_task_id(), ledger.clock.now()
+        answer = ledger.run(
+            lambda tx: tx.resubmit(task_id, by=by, reason=reason, now=now, copy_id=made)
+        )
+        self._ring([answer])
+        return Handle(self, answer.task_id, created=answer.created)
 
     def pause(self, queue: str, priority: int | None = None, *, by: str, reason: str) -> bool:
         """Let no more tasks of a queue (or one priority) start; False if it was paused already."""

@@ -174,7 +174,7 @@ def _for_its_owner(path: str, flags: int) -> int:
 @click.option("--native", is_flag=True, help="With the calls of C code; it stands still longer.")
 def capture(call: Call, task_id: str, by: str | None, app: str | None, native: bool) -> None:
     """Take evidence of a running attempt on this host and let it live."""
-    from supervisor.cli.living import living_worker
+    from supervisor.words.living import living_worker
 
     client = call.client()
     task = client.view(full_id(call, task_id))
@@ -279,7 +279,7 @@ def _capture(order: Order, task: TaskView, clock: Clock) -> AutopsyRecord:
 def _own_words(store: Store, task: TaskView, worker: WorkerRecord) -> Kept:
     """Say from where on the worker's output and log are this attempt's, by this host's clock."""
     from autopsy.memfd import Kept
-    from supervisor.cli.living import live_signs
+    from supervisor.words.living import live_signs
 
     signs = live_signs(store, worker, task)
     return Kept(

@@ -19,9 +19,9 @@ from supervisor.model.states import Reason, State
 from supervisor.words.text import plain
 
 if TYPE_CHECKING:
-    from supervisor.cli.living import LiveOutput
     from supervisor.store import TaskView
     from supervisor.store.view import AttemptView
+    from supervisor.words.living import LiveOutput
 
 POLL_S = 0.2  # soon enough for a person, and 5 system calls a second
 
@@ -89,7 +89,7 @@ def _why_empty(task: TaskView, runs: Sequence[AttemptView]) -> str:
 
 
 def _live(call: Call, task: TaskView, *, follow: bool) -> None:
-    from supervisor.cli.living import live_output, living_worker
+    from supervisor.words.living import live_output, living_worker
 
     task = _once_started(call, task, wait=follow)
     worker = living_worker(call.client().reader, task, "logs")

@@ -11,11 +11,11 @@ import click
 from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.cold import source_lines, subject, trail_of
 from supervisor.cli.ids import full_id
-from supervisor.words.living import Progress, live_progress
 from supervisor.cli.text import cell, columns, state_text
 from supervisor.model.states import Reason, State
 from supervisor.model.trace import trace_id_of
 from supervisor.words.ladder import Step, ladder
+from supervisor.words.living import Progress, live_progress
 from supervisor.words.roll import Roll, last_word, roll_call
 from supervisor.words.sentence import (
     by_command,

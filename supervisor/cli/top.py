@@ -13,10 +13,10 @@ import click
 
 from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.five import Counted, Five, five_numbers
-from supervisor.cli.living import Progress, live_progress
 from supervisor.cli.text import cell, columns, state_text
 from supervisor.clock import SystemClock
 from supervisor.model.states import State
+from supervisor.words.living import Progress, live_progress
 from supervisor.words.roll import Roll, roll_call
 from supervisor.words.text import ago
 from supervisor.words.waiting import paused

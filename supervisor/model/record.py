@@ -176,6 +176,15 @@ class Answer:
     NOT_RERUNNABLE = "not rerunnable"
     DEDUP_TAKEN = "dedup key taken"
     NOT_RUNNING = "not running"
+    CHANGED = "changed meanwhile"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How a task was when somebody decided to act on it: the act is refused if it changed."""
+
+    state: State
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,6 +141,7 @@ tasks = Table(
     ),
     Index("tasks_by_state", "state", "task_id"),
     Index("tasks_by_type", "type", "task_id"),
+    _partial("tasks_by_parent", "parent_id", "task_id", where="parent_id IS NOT NULL"),
     sqlite_with_rowid=False,  # one page less to sync for each submit
 )  # fmt: skip
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from ledger_scene import START, Scene
 
-from supervisor.errors import Refused
+from supervisor.errors import Refused, UnknownTask
 from supervisor.model import outcome as ended
 from supervisor.model.outcome import StopMark
-from supervisor.model.record import Acted, Answer, Mark
+from supervisor.model.record import Acted, Answer, Mark, Seen
 from supervisor.model.retry import RetryPolicy
 from supervisor.model.states import State
+from supervisor.store.kin import Child, children_of
 from supervisor.store.schema import audit_log, outbox, tasks
 
 NOBODY = "task_" + "0" * 32
@@ -154,3 +155,55 @@ def test_operator_and_reason_are_mandatory(scene: Scene, verb: str, by: str, rea
         getattr(tx, verb)([task_id], by=by, reason=reason, now=START)
     assert refused.value.remedy
     assert len(scene.rows(audit_log, "id")) == 1
+
+
+def test_an_act_on_what_has_changed_is_refused_with_what_it_is_now(scene: Scene) -> None:
+    claim = scene.running()
+    seen = Seen(State.PENDING, 0)
+    for verb in ("cancel", "fail", "rerun"):
+        with scene.ledger.transaction() as tx:
+            act = getattr(tx, verb)
+            (answer,) = act([claim.task_id], by="bob", reason="old", now=scene.now, seen=seen)
+        assert answer == Acted(
+            task_id=claim.task_id,
+            answer="changed meanwhile",
+            state=State.RUNNING,
+            detail="it was PENDING (attempt 0) when you looked and is RUNNING (attempt 1) now",
+        )
+        assert not answer.done
+    with scene.ledger.transaction() as tx:
+        (answer,) = tx.cancel(
+            [claim.task_id], by="anna", reason="now", now=scene.now, seen=Seen(State.RUNNING, 1)
+        )
+    assert answer.done
+
+
+def test_a_copy_is_a_new_task_and_both_trails_name_the_other(scene: Scene) -> None:
+    parent = scene.submit()
+    first = scene.submit(
+        params_json='{"who":"anna"}', queue="mail", priority=7, timeout=9.0, soft_timeout=8.0,
+        max_retries=4, tags=("a", "b"), dedup_key="k", parent_id=parent, submitted_by="zoe",
+    )  # fmt: skip
+    scene.cancel(first)
+    scene.pass_time(60)
+    copy_id = f"task_{7:032x}"
+    for expected in (True, False):  # a second time the same form is sent
+        with scene.ledger.transaction() as tx:
+            made = tx.resubmit(first, by="bob", reason="again", now=scene.now, copy_id=copy_id)
+        assert (made.task_id, made.created) == (copy_id, expected)
+    old, new = scene.reader.task(first), scene.reader.task(copy_id)
+    assert old is not None
+    assert new is not None
+    for name in ("type", "params_json", "queue", "priority", "timeout", "soft_timeout"):
+        assert getattr(new, name) == getattr(old, name)
+    assert (new.max_retries, new.tags, new.parent_id) == (4, ("a", "b"), parent)
+    assert (new.state, new.attempt, new.run_after) == (State.PENDING, 0, scene.now)
+    assert (new.dedup_key, new.submitted_by) == (None, "bob")
+    assert old.state is State.CANCELED
+    about = (None, None, "bob")
+    assert scene.trail(copy_id)[1:] == [(*about, "resubmitted_from", f"a copy of {first}: again")]
+    assert scene.trail(first)[-1] == (*about, "resubmitted_as", f"its copy is {copy_id}: again")
+    children = {Child(copy_id, "greet", State.PENDING), Child(first, "greet", State.CANCELED)}
+    assert set(children_of(scene.store, parent)) == children
+    with scene.ledger.transaction() as tx, pytest.raises(UnknownTask):
+        tx.resubmit("task_0", by="bob", reason="again", now=scene.now)

@@ -19,7 +19,6 @@ from click.testing import CliRunner, Result
 from autopsy.collect.procfs import start_ticks
 from autopsy.memfd import OUTPUT, create_appended
 from supervisor.cli.group import build
-from supervisor.cli.living import LiveOutput, live_output
 from supervisor.clock import SystemClock
 from supervisor.model import outcome
 from supervisor.model.record import Ending, NodeRecord, Owner, Started
@@ -27,6 +26,7 @@ from supervisor.model.retry import RetryPolicy
 from supervisor.model.spec import TaskSpec
 from supervisor.node.process import own_identity
 from supervisor.store import Ledger, Reader, Store, TaskView, WorkerRecord, open_store
+from supervisor.words.living import LiveOutput, live_output
 from supervisor.worker import vitals
 
 

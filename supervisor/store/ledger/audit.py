@@ -53,6 +53,8 @@ class NoteReason(StrEnum):
     NODE_UNDRAIN_ORDERED = "node_undrain_ordered"
     NODE_STOP_ORDERED = "node_stop_ordered"
     ORDER_ANSWERED = "order_answered"
+    RESUBMITTED_FROM = "resubmitted_from"
+    RESUBMITTED_AS = "resubmitted_as"
     REQUEST_REFUSED = "request_refused"
     BULK_BEGUN = "bulk_begun"
     BULK_ENDED = "bulk_ended"

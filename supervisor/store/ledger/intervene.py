@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, select, text, update
 
 from supervisor.clock import stamp
 from supervisor.errors import Refused
-from supervisor.model.record import Acted, Answer
+from supervisor.model.record import Acted, Answer, Seen
 from supervisor.model.spec import bad_text
 from supervisor.model.states import Reason, State, require_legal
 from supervisor.store.ledger.audit import (
@@ -42,11 +42,12 @@ _REQUESTED = {"cancel": NoteReason.CANCEL_REQUESTED, "fail": NoteReason.FAIL_REQ
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Who does it, why and when."""
+    """Who does it, why and when; with `seen`, only if the task is still like that."""
 
     by: str
     reason: str
     now: datetime
+    seen: Seen | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("operator (by)", self.by), ("reason", self.reason)):
@@ -117,13 +118,22 @@ def _each(session: Session, task_ids: Sequence[str], act: Act, one: _One) -> lis
     }
     batch = _Batch(session)
     answers = [
-        one(batch, rows[task_id], act)
+        _changed(rows[task_id], act.seen) or one(batch, rows[task_id], act)
         if task_id in rows
         else Acted(task_id=task_id, answer=Answer.NOT_FOUND, detail="no task has this id")
         for task_id in task_ids
     ]
     batch.flush()
     return answers
+
+
+def _changed(row: _Row, seen: Seen | None) -> Acted | None:
+    """Refuse an act on what has changed since it was decided on, saying what it is now."""
+    if seen is None or (row.state, row.attempt) == (seen.state, seen.attempt):
+        return None
+    was, now = (f"{one.state} (attempt {one.attempt})" for one in (seen, row))
+    detail = f"it was {was} when you looked and is {now} now"
+    return Acted(task_id=row.task_id, answer=Answer.CHANGED, state=row.state, detail=detail)
 
 
 def _cancel_one(batch: _Batch, row: _Row, act: Act) -> Acted:

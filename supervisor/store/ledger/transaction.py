@@ -22,6 +22,7 @@ from supervisor.model.record import (
     Mark,
     NodeRecord,
     Owner,
+    Seen,
     Started,
     Submitted,
 )
@@ -46,6 +47,7 @@ from supervisor.store.ledger.bulk import Bulk
 from supervisor.store.ledger.due import Outlook
 from supervisor.store.ledger.intervene import Act
 from supervisor.store.ledger.orders import Orders, open_orders
+from supervisor.store.ledger.resubmit import resubmit
 from supervisor.store.ledger.vitals import Vitals
 from supervisor.store.record import AutopsyRecord, Orphan, Retired, WorkerRecord
 from supervisor.store.session import Session
@@ -166,26 +168,59 @@ class Transaction(Look):
         """Keep an attempt's latest checkpoint; False when it is no longer the running one."""
         return node.checkpoint(self._session, task_id, attempt, value_json, now)
 
-    def cancel(self, ids: Sequence[str], *, by: str, reason: str, now: datetime) -> list[Acted]:
+    def cancel(
+        self,
+        ids: Sequence[str],
+        *,
+        by: str,
+        reason: str,
+        now: datetime,
+        seen: Seen | None = None,
+    ) -> list[Acted]:
         """Cancel PENDING tasks at once, mark RUNNING ones to be stopped; answer for each in order.
 
         Raises: Refused when operator or reason is blank.
         """
-        return intervene.cancel(self._session, ids, Act(by, reason, now))
+        return intervene.cancel(self._session, ids, Act(by, reason, now, seen))
 
-    def fail(self, ids: Sequence[str], *, by: str, reason: str, now: datetime) -> list[Acted]:
+    def fail(
+        self,
+        ids: Sequence[str],
+        *,
+        by: str,
+        reason: str,
+        now: datetime,
+        seen: Seen | None = None,
+    ) -> list[Acted]:
         """Mark RUNNING tasks to be stopped and to end FAILED; answer for each in order.
 
         Raises: Refused when operator or reason is blank.
         """
-        return intervene.fail(self._session, ids, Act(by, reason, now))
+        return intervene.fail(self._session, ids, Act(by, reason, now, seen))
 
-    def rerun(self, ids: Sequence[str], *, by: str, reason: str, now: datetime) -> list[Acted]:
+    def rerun(
+        self,
+        ids: Sequence[str],
+        *,
+        by: str,
+        reason: str,
+        now: datetime,
+        seen: Seen | None = None,
+    ) -> list[Acted]:
         """Put FAILED and TIMEOUT tasks back to PENDING, counts at 0; answer for each in order.
 
         Raises: Refused when operator or reason is blank.
         """
-        return intervene.rerun(self._session, ids, Act(by, reason, now))
+        return intervene.rerun(self._session, ids, Act(by, reason, now, seen))
+
+    def resubmit(
+        self, task_id: str, *, by: str, reason: str, now: datetime, copy_id: str | None = None
+    ) -> Submitted:
+        """Submit a copy of a task that is due at once; `copy_id` names it, if it is given.
+
+        Raises: Refused when operator or reason is blank or another task has that id; UnknownTask.
+        """
+        return resubmit(self._session, task_id, Act(by, reason, now), copy_id)
 
     def pause(
         self, queue: str, priority: int | None, *, by: str, reason: str, now: datetime

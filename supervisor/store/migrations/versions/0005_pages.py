@@ -1,8 +1,8 @@
 """What the pages need: orders to nodes, vitals of nodes, acts on many tasks, alerts that were told;
 which params nobody may be shown.
 
-Only new tables, an index and a column that may be empty, so nodes and clients of older versions may
-run at once.
+Only new tables, two indexes and a column that may be empty, so nodes and clients of older versions
+may run at once.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ def upgrade() -> None:
     _bulk_acts()
     _alerts()
     _open("audit_of_people", "audit_log", ["id"], _BY_PEOPLE)
+    _open("tasks_by_parent", "tasks", ["parent_id", "task_id"], "parent_id IS NOT NULL")
     op.add_column("task_types", sa.Column("secret_params", sa.Text(), nullable=True))
 
 

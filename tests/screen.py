@@ -33,6 +33,7 @@ class Screen:
         self._contexts: list[BrowserContext] = []
         self._wrong: list[str] = []
         self._expected: list[str] = []
+        self._entered: dict[tuple[str, str], Any] = {}
 
     def page(self, **options: Any) -> Page:
         """Return an empty page of somebody who was never here."""
@@ -44,13 +45,18 @@ class Screen:
         return context.new_page()
 
     def signed_in(self, site: PagesUnderTest, name: str, **options: Any) -> Page:
-        """Return a page of a person who has signed in."""
-        page = self.page(**options)
+        """Return a page of a person who has signed in, in this browser once."""
+        known = self._entered.get((site.base, name))
+        page = self.page(**options, storage_state=known)
+        if known is not None:
+            page.goto(site.base)
+            return page
         page.goto(f"{site.base}sign-in")
         page.get_by_label("Name").fill(name)
         page.get_by_label("Password").fill(PASSWORD)
         page.keyboard.press("Enter")
         page.wait_for_url(site.base)
+        self._entered[site.base, name] = page.context.storage_state()
         return page
 
     def expect(self, pattern: str) -> None:

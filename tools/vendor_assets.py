@@ -66,9 +66,9 @@ PACKAGES = (
         "c2b48584153f0167b5c98cb815576338ccd82a97378e53fbf29d139dfd67207e",
         (
             File(
-                "dist/idiomorph-ext.min.js",
-                "idiomorph-ext.min.js",
-                "5811b9a7eda14878b7dab4378bf60432e1bb6f11fcfb970cc26540642650181e",
+                "dist/idiomorph.min.js",
+                "idiomorph.min.js",
+                "4cbd535caf7663a51eda9bce6595371c384fc430d54b8d414e29a61167f19f96",
             ),
             File(
                 "LICENSE",

@@ -44,28 +44,33 @@ const freshness = {
     if (this.isAsking || !parts.length) return;
     this.isAsking = true;
     this.askedAt = Date.now();
-    const wanted = parts.map((part) => `#${part.id}:morph`).join(",");
     htmx.ajax("GET", location.pathname + location.search, {
-      source: this.bar, target: this.bar, swap: "none", selectOOB: wanted,
+      source: this.bar, target: this.bar, swap: "none",
     }).finally(() => { this.isAsking = false; this.tell(); });
   },
 
-  /** Look at an answer before anything of it is shown. */
+  /** Look at an answer, and show of it what may be shown. */
   judge(event) {
     const { xhr } = event.detail;
+    event.detail.shouldSwap = false;
     const path = new URL(xhr.responseURL || location.href).pathname;
-    if (path !== location.pathname) { location.reload(); event.detail.shouldSwap = false; return; }
+    if (path !== location.pathname) { location.reload(); return; }
     const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
-    const isWhole = this.parts().every((part) => page.getElementById(part.id));
-    event.detail.shouldSwap = xhr.status === 200 && isWhole;
+    const parts = this.parts();
+    const isWhole = parts.every((part) => page.getElementById(part.id));
     if (xhr.status !== 200) this.fail(this.bar.dataset.refused.replace("{code}", xhr.status));
     else if (!isWhole) this.fail(this.bar.dataset.changed);
     else {
-      const age = first("#freshness", page)?.dataset.age;
-      this.shownAt = Date.now() - 1000 * Number(age || 0);
-      this.failures = 0;
-      this.problem = "";
+      for (const part of parts) replace(part, page.getElementById(part.id));
+      this.shownNow(page);
     }
+  },
+
+  shownNow(page) {
+    const age = first("#freshness", page)?.dataset.age;
+    this.shownAt = Date.now() - 1000 * Number(age || 0);
+    this.failures = 0;
+    this.problem = "";
   },
 
   fail(why) {
@@ -119,18 +124,36 @@ const freshness = {
   },
 };
 
-/** What somebody has opened, chosen or begun to write stays when a part is put in anew. */
-function keepWhatIsTheirs() {
-  if (!window.Idiomorph) return;
-  Object.assign(Idiomorph.defaults.callbacks, {
-    beforeNodeRemoved: (node) => !node.classList?.contains("plot"),
-    beforeAttributeUpdated(name, node) {
-      if (name === "open") return !(node instanceof HTMLDetailsElement);
-      if (name === "value" && "defaultValue" in node) return node.value === node.defaultValue;
-      if (name === "checked") return node.checked === node.defaultChecked;
-      return true;
-    },
-  });
+/** What somebody has opened, chosen or begun to write stays where it is. */
+const theirs = {
+  beforeNodeRemoved: (node) => !node.classList?.contains("plot"),
+  beforeAttributeUpdated(name, node) {
+    if (name === "open") return !(node instanceof HTMLDetailsElement);
+    if (name === "value" && "defaultValue" in node) return node.value === node.defaultValue;
+    if (name === "checked") return node.checked === node.defaultChecked;
+    return true;
+  },
+};
+
+/** Give each row a name: a row that comes between moves no field to a row that is another one. */
+function nameRows(part) {
+  const named = new Map();
+  for (const row of all("tbody tr, [data-row]", part)) {
+    const what = first("a[href]", row)?.getAttribute("href") || row.firstElementChild?.textContent.trim();
+    const table = all("tbody", part).indexOf(row.closest("tbody"));
+    const count = (named.get(`${table} ${what}`) || 0) + 1;
+    named.set(`${table} ${what}`, count);
+    row.id ||= `row ${part.id} ${table} ${what} ${count}`;
+  }
+}
+
+/** Make a part of the page what the site says of it now. */
+function replace(part, now) {
+  for (const one of [part, now]) nameRows(one);
+  Idiomorph.morph(part, now, { morphStyle: "outerHTML", callbacks: theirs });
+  const put = document.getElementById(part.id);
+  htmx.process(put);
+  charts.draw();
 }
 
 /** An act whose answer is the page it was asked on is shown in place; else the browser goes there. */
@@ -138,10 +161,15 @@ function followActs() {
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { detail } = event;
     if (!detail.boosted) return;
+    detail.shouldSwap = false;
     const there = new URL(detail.xhr.responseURL || location.href);
-    if (there.pathname !== location.pathname) {
-      detail.shouldSwap = false;
-      location.assign(there.href);
+    const page = new DOMParser().parseFromString(detail.xhr.responseText, "text/html");
+    const main = first("#main", page);
+    if (there.pathname !== location.pathname && detail.xhr.status < 400) location.assign(there.href);
+    else if (main) {
+      replace(first("#main"), main);
+      freshness.shownNow(page);
+      first("main .flash, main h1")?.scrollIntoView({ block: "nearest" });
     }
   });
   document.addEventListener("htmx:sendError", (event) => {
@@ -294,10 +322,8 @@ const keys = {
 
 // --- begin ------------------------------------------------------------------------------------
 
-keepWhatIsTheirs();
 followActs();
 freshness.begin();
 keys.begin();
 charts.draw();
-document.addEventListener("htmx:afterSettle", () => charts.draw());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.draw(true));

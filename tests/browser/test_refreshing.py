@@ -1,0 +1,213 @@
+"""What a page does by itself: it refreshes, and never shows old as new; and it has keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from harness import eventually
+from pages import PagesUnderTest, pages
+from playwright.sync_api import Page, Route
+from screen import Screen
+
+from supervisor.model.access import Role
+from supervisor.web.site import NAVIGATION
+
+ROOM = "queues"
+#: Longer than any part of that page waits for its next refresh.
+LATER_MS = 20_000
+MARK = "window.seenBefore = true"
+HIDE = """
+    Object.defineProperty(document, 'hidden', {configurable: true, get: () => true});
+    document.dispatchEvent(new Event('visibilitychange'));
+"""
+SHOW = HIDE.replace("=> true", "=> false")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagesUnderTest]:
+    with pages(tmp_path_factory.mktemp("refreshing")) as made:
+        made.add_user("anna", Role.OPERATOR)
+        submit(made, "first")
+        yield made
+
+
+@pytest.fixture
+def page(site: PagesUnderTest, browser: Screen) -> Page:
+    """The page of queues, with a clock that the test moves on."""
+    made = browser.signed_in(site, "anna")
+    made.clock.install()
+    made.goto(site.base + ROOM)
+    made.evaluate(MARK)
+    return made
+
+
+def submit(site: PagesUnderTest, queue: str) -> None:
+    site.app.submit({"type": "transfer", "params": {}, "queue": queue})
+
+
+def told(page: Page) -> str:
+    return page.locator("#freshness .told").inner_text()
+
+
+def is_stale(page: Page) -> bool:
+    return bool(page.evaluate("document.body.classList.contains('stale')"))
+
+
+def rows(page: Page) -> str:
+    return page.locator("#queues").inner_text()
+
+
+def is_same(page: Page) -> bool:
+    return bool(page.evaluate("window.seenBefore === true"))
+
+
+def test_it_shows_the_new_truth_without_being_loaded_again(
+    site: PagesUnderTest, page: Page
+) -> None:
+    assert told(page).startswith("Refreshed ")
+    submit(site, "came-later")
+    assert "came-later" not in rows(page)
+    page.clock.run_for(LATER_MS)
+    page.wait_for_selector("#queues :text('came-later')")
+    page.clock.run_for(1000)
+    assert re.fullmatch(r"Refreshed \d s ago", told(page))
+    assert (is_same(page), is_stale(page)) == (True, False)
+
+
+def test_a_pause_is_remembered_and_old_is_not_shown_as_new(
+    site: PagesUnderTest, page: Page
+) -> None:
+    page.keyboard.press("p")
+    submit(site, "while-paused")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.run_for(3 * LATER_MS)
+    assert re.fullmatch(r"From \d\d s ago: paused", told(page))
+    assert (asked, is_stale(page)) == ([], True)
+    assert page.locator("#freshness [role=status]").inner_text() == "paused"
+    page.reload()
+    assert "paused" in told(page)
+    assert not is_stale(page)
+    page.get_by_role("button", name="Go on").click()
+    page.wait_for_selector("#freshness .told:text('Refreshed')")
+    submit(site, "after-it")
+    page.clock.run_for(LATER_MS)
+    page.wait_for_selector("#queues :text('after-it')")
+
+
+def test_nothing_is_asked_for_while_nobody_looks(site: PagesUnderTest, page: Page) -> None:
+    page.evaluate(HIDE)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.run_for(3 * LATER_MS)
+    assert asked == []
+    submit(site, "in-the-dark")
+    page.evaluate(SHOW)
+    page.wait_for_selector("#queues :text('in-the-dark')")
+
+
+def test_a_site_that_does_not_answer_is_told_and_comes_back(
+    site: PagesUnderTest, page: Page, browser: Screen
+) -> None:
+    browser.expect("net::ERR_INTERNET_DISCONNECTED|htmx:|: undefined$")
+    page.context.set_offline(True)
+    page.keyboard.press("r")
+    page.wait_for_selector("body.stale")
+    assert re.fullmatch(r"From \d+ s ago: the site cannot be reached", told(page))
+    page.clock.run_for(LATER_MS)
+    assert is_stale(page)
+    page.context.set_offline(False)
+    page.clock.run_for(2 * LATER_MS)
+    page.wait_for_selector("body:not(.stale)")
+    assert told(page).startswith("Refreshed ")
+    assert is_same(page)
+
+
+def test_an_error_or_another_page_replaces_nothing(page: Page, browser: Screen) -> None:
+    browser.expect("the server responded with a status of 500")
+    before = rows(page)
+    page.route("**/queues", lambda route: route.fulfill(status=500, body="<p>broken</p>"))
+    page.keyboard.press("r")
+    page.wait_for_selector("body.stale")
+    assert told(page).endswith("the site answers 500")
+    assert rows(page) == before
+    page.unroute("**/queues")
+
+    def without_parts(route: Route) -> None:
+        route.fulfill(status=200, content_type="text/html", body="<main>other</main>")
+
+    page.route("**/queues", without_parts)
+    page.keyboard.press("r")
+    page.wait_for_selector("#freshness .told:text('other parts')")
+    assert rows(page) == before
+
+
+def test_who_was_signed_out_meanwhile_is_asked_to_sign_in(site: PagesUnderTest, page: Page) -> None:
+    page.context.clear_cookies()
+    page.keyboard.press("r")
+    page.wait_for_url("**/sign-in**")
+
+
+def test_what_somebody_writes_and_opens_stays(site: PagesUnderTest, page: Page) -> None:
+    submit(site, "pausable")
+    page.reload()
+    place = page.locator("#queues tr", has_text="pausable").locator("details").first
+    place.locator("summary").click()
+    field = place.locator("input[name=reason]")
+    field.fill("the bank is do")
+    submit(site, "one-more")
+    page.clock.run_for(LATER_MS)
+    page.wait_for_selector("#queues :text('one-more')")
+    assert field.is_visible()
+    assert field.input_value() == "the bank is do"
+    assert page.evaluate("document.activeElement.name") == "reason"
+
+
+def test_everything_has_a_key(site: PagesUnderTest, browser: Screen) -> None:
+    page = browser.signed_in(site, "anna")
+    for room in NAVIGATION:
+        if room.needs not in ("see tasks", "step in"):
+            continue
+        page.keyboard.press("g")
+        page.keyboard.press(room.key)
+        page.wait_for_selector(f"nav a[aria-current]:text-is('{room.label}')")
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("**/tasks")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.tagName") == "INPUT"
+    page.keyboard.type("jk?")
+    assert not page.locator("#keys").is_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert page.get_by_role("heading", name="Keys").is_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    first = page.evaluate("document.activeElement.href")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.href") != first
+    page.keyboard.press("k")
+    assert page.evaluate("document.activeElement.href") == first
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/tasks/task_*")
+
+
+def test_keys_can_be_switched_off(site: PagesUnderTest, browser: Screen) -> None:
+    page = browser.signed_in(site, "anna")
+    page.keyboard.press("?")
+    page.get_by_label("Keys are on").uncheck()
+    page.get_by_role("button", name="Close").click()
+    page.goto(site.base + ROOM)
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.keyboard.press("p")
+    eventually(lambda: told(page).startswith("Refreshed "))
+    assert page.url == site.base + ROOM
+    page.keyboard.press("?")
+    page.get_by_label("Keys are on").check()
+    page.get_by_role("button", name="Close").click()
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("**/tasks")

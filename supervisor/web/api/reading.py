@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from flask import request
@@ -16,6 +16,8 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from supervisor.model.spec import bad_text
 from supervisor.web.api.endpoint import Endpoint, Trouble, pattern_of, wrong
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 JSON = "application/json"
 _AT = re.compile(r" - at `\$\.?([^`]*)`\Z")
@@ -80,6 +82,11 @@ def _converted(given: Mapping[str, Any], kind: type[msgspec.Struct], *, is_text:
     for path, text in _texts(given, ""):
         if bad := bad_text(text):
             raise wrong(path, f"must not hold {bad}")
+    return converted(given, kind, is_text=is_text)
+
+
+def converted(given: Mapping[str, Any], kind: type[T], *, is_text: bool = False) -> T:
+    """Return what was given as a struct. Raises: Trouble naming the field that is wrong."""
     try:
         return msgspec.convert(given, kind, strict=not is_text)
     except msgspec.ValidationError as exc:

@@ -24,6 +24,7 @@ from supervisor.model.spec import (
     parse_spec,
 )
 from supervisor.web.api.endpoint import WRITE, Endpoint, Nothing
+from supervisor.web.api.reading import converted
 from supervisor.web.visit import Visit
 
 MANY_MAX = 1000
@@ -81,7 +82,7 @@ class NewTask(msgspec.Struct, kw_only=True, omit_defaults=True):
     ) = UNSET
 
 
-class NewTasks(msgspec.Struct):
+class NewTasks(msgspec.Struct, forbid_unknown_fields=True):
     """Tasks to submit in one transaction: all of them or none."""
 
     tasks: Annotated[
@@ -120,11 +121,11 @@ def submit_task(
     return done, 201 if done.created else 200
 
 
-def submit_tasks(visit: Visit, _: Nothing, body: NewTasks) -> ManySubmitted:
+def submit_tasks(visit: Visit, _: Nothing, body: Mapping[str, Any]) -> ManySubmitted:
     """Submit many tasks in one transaction: all or none of them."""
     problems: list[Problem] = []
     specs: list[TaskSpec] = []
-    for index, raw in enumerate(body.tasks):
+    for index, raw in enumerate(converted(body, NewTasks).tasks):
         try:
             specs.append(_checked(visit, raw))
         except InvalidSpec as exc:
@@ -166,6 +167,6 @@ ENDPOINTS = (
     ),
     Endpoint(
         method=WRITE, rule="/tasks/batch", function=submit_tasks, needs=Right.SUBMIT,
-        body=NewTasks, body_max=MANY_MAX_BYTES, answer=ManySubmitted, errors=(409,),
+        body=NewTasks, checked=False, body_max=MANY_MAX_BYTES, answer=ManySubmitted, errors=(409,),
     ),
 )  # fmt: skip

@@ -1,0 +1,227 @@
+"""The API: tasks are submitted, found, shown and acted on; lists are paged; errors name fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api import Api
+from pages import PagesUnderTest, pages
+
+from supervisor.model.access import Role
+
+NOWHERE = f"task_{'0' * 32}"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagesUnderTest]:
+    with pages(tmp_path_factory.mktemp("api"), web_rate="100000") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def api(site: PagesUnderTest) -> Api:
+    return Api(site.base, site.add_token("ci", Role.OPERATOR, autopsies=True))
+
+
+def submitted(api: Api, **spec: Any) -> str:
+    told = api.post("/tasks", type="greet", **spec)
+    assert told.code == 201, told
+    return str(told.document["task_id"])
+
+
+def test_a_submit_with_a_dedup_key_is_answered_with_the_task_that_holds_it(
+    site: PagesUnderTest, api: Api
+) -> None:
+    first = api.post(
+        "/tasks", type="greet", params={"n": [1, None, "ü"]}, dedup_key="k", tags=["a"]
+    )
+    again = api.post("/tasks", type="greet", dedup_key="k")
+    task_id = first.document["task_id"]
+    assert (first.code, first.document["created"]) == (201, True)
+    assert (again.code, again.document) == (200, {"task_id": task_id, "created": False})
+    shown = api.get(f"/tasks/{task_id}").document
+    assert shown["params"] == {"n": [1, None, "ü"]}
+    assert (shown["state"], shown["submitted_by"], shown["tags"]) == ("PENDING", "token:ci", ["a"])
+    assert shown["waits"] == ["no node runs: start one with `supervisor run`"]
+    (line,) = api.get(f"/tasks/{task_id}/history").document["history"]
+    assert (line["operator"], line["to_state"], line["reason"]) == (
+        "token:ci", "PENDING", "submitted",
+    )  # fmt: skip
+    assert api.get(f"/tasks/{task_id}/log").document == {"log": None}
+
+
+def test_many_are_submitted_in_one_transaction_or_none_is(site: PagesUnderTest, api: Api) -> None:
+    done = api.post("/tasks/batch", tasks=[{"type": "many"}, {"type": "many", "dedup_key": "m"}])
+    assert (done.code, done.document["created"], done.document["existing"]) == (200, 2, 0)
+    worse = {"type": "many", "priority": 12, "params": {"a": "\0"}}
+    bad = api.post("/tasks/batch", tasks=[{"type": "many"}, {"typo": 1}, worse])
+    assert (bad.code, bad.fields) == (
+        422,
+        {
+            "tasks[1].typo": "is not a field of a task",
+            "tasks[1].type": "is missing",
+            "tasks[2].params.a": "must not hold a NUL character",
+            "tasks[2].priority": "must be a whole number from 0 to 9",
+        },
+    )
+    assert len(api.get("/tasks?type=many").document["tasks"]) == 2
+    for wrong in ([], [{"type": "many"}] * 1001, [1], {"type": "many"}):
+        assert api.post("/tasks/batch", tasks=wrong).code == 422
+
+
+def test_whoever_sends_a_task_is_its_submitter(api: Api) -> None:
+    told = api.post("/tasks", type="greet", submitted_by="the boss", priority=-1)
+    assert (told.code, set(told.fields)) == (422, {"submitted_by", "priority"})
+
+
+def test_lists_are_paged_by_key(api: Api) -> None:
+    made = [submitted(api, queue="paged") for _ in range(7)]
+    found: list[str] = []
+    path = "/tasks?queue=paged&limit=3"
+    following = ""
+    while following is not None:
+        page = api.get(path + (f"&before={following}" if following else "")).document
+        found += [task["task_id"] for task in page["tasks"]]
+        following = page["next"]
+    assert found == made[::-1]
+    assert api.get("/tasks?queue=paged&state=RUNNING&state=FAILED").document["tasks"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("stat=FAILED", "stat"),
+        ("state=failed", "state[0]"),
+        ("limit=0", "limit"),
+        ("limit=1&limit=2", "limit"),
+        ("limit=many", "limit"),
+        ("before=task_1", "before"),
+        ("find=" + "x" * 201, "find"),
+    ],
+)
+def test_what_is_wrong_with_a_query_is_named(api: Api, query: str, field: str) -> None:
+    told = api.get(f"/tasks?{query}")
+    assert (told.code, list(told.fields)) == (422, [field])
+
+
+def test_an_act_answers_for_each_id(site: PagesUnderTest, api: Api) -> None:
+    first, second = submitted(api), submitted(api)
+    done = api.post(f"/tasks/{first}/cancel", reason="wrong month")
+    assert (done.code, done.document) == (
+        200,
+        {"task_id": first, "done": True, "answer": "canceled", "state": "CANCELED", "detail": ""},
+    )
+    late = api.post(f"/tasks/{first}/cancel", reason="wrong month")
+    assert (late.code, late.document["state"], late.document["answer"]) == (
+        409, "CANCELED", "already ended",
+    )  # fmt: skip
+    assert api.post(f"/tasks/{first}/rerun", reason="again").code == 409
+    many = api.post(
+        "/tasks/cancel", reason="all of them", task_ids=[first, second, NOWHERE]
+    ).document
+    assert (many["done"], many["refused"]) == (1, 2)
+    assert [one["answer"] for one in many["answers"]] == ["already ended", "canceled", "not found"]
+    end = site.client.history(second)[-1]
+    assert (end.operator, end.to_state, end.note) == ("token:ci", "CANCELED", "all of them")
+    assert api.post(f"/tasks/{NOWHERE}/cancel", reason="x").code == 404
+    assert api.post(f"/tasks/{first}/frobnicate", reason="x").code == 404
+    for body in ({}, {"reason": ""}, {"reason": " \t"}, {"reason": 1}, {"reason": "x" * 1001}):
+        told = api.post(f"/tasks/{second}/rerun", **body)
+        assert (told.code, list(told.fields)) == (422, ["reason"])
+    assert list(api.post(f"/tasks/{second}/rerun", reason="x", force=True).fields) == ["force"]
+
+
+def test_queues_are_paused_and_only_the_pause_that_was_seen_is_ended(api: Api) -> None:
+    paused = api.post("/queues/bank/pause", reason="it is down", priority=3).document
+    assert (paused["changed"], paused["now"]["paused"], paused["now"]["by"]) == (
+        True, True, "token:ci",
+    )  # fmt: skip
+    assert (
+        api.post("/queues/bank/pause", reason="it is down", priority=3).document["changed"] is False
+    )
+    other = api.post(
+        "/queues/bank/resume", reason="x", priority=3, paused_at="2026-01-01T00:00:00Z"
+    )
+    assert (other.code, "was paused anew by token:ci" in other.document["detail"]) == (409, True)
+    at = paused["now"]["at"]
+    went_on = api.post("/queues/bank/resume", reason="x", priority=3, paused_at=at).document
+    assert (went_on["changed"], went_on["now"]["paused"]) == (True, False)
+    assert {"bank"} <= {one["queue"] for one in api.get("/queues").document["pauses"]}
+    assert api.post("/queues/bank/pause", reason="x", priority=10).code == 422
+    assert api.post("/queues/a%20b/pause", reason="x").code == 404
+
+
+def test_the_numbers_and_the_audit_are_those_of_the_pages(site: PagesUnderTest, api: Api) -> None:
+    numbers = api.get("/numbers").document
+    pending = sum(1 for _ in site.client.reader.tasks().tasks if _.state == "PENDING")
+    assert numbers["by_state"]["PENDING"] == numbers["in_queue"] == pending
+    assert numbers["ended"][0]["type"] is None
+    lines = api.get("/audit?limit=2&people=true").document
+    assert len(lines["lines"]) == 2
+    assert api.get(f"/audit?before={lines['next']}&limit=1").code == 200
+    assert api.get("/audit?before=99999999999999999999").code == 422
+    assert api.get("/audit?since=2026-01-01T00:00:00").code == 422
+    told = {line["reason"] for line in api.get("/audit?limit=500").document["lines"]}
+    assert "token_created" not in told  # only who manages access is told who came in
+
+
+def test_bundles_are_listed_and_taken_home(site: PagesUnderTest, api: Api) -> None:
+    task_id = submitted(api)
+    record = site.add_autopsy(task_id, "evidence-7", verdict="stalled")
+    (found,) = api.get("/autopsies?verdict=stalled").document["autopsies"]
+    assert (found["autopsy_id"], found["task_id"], found["type"]) == (
+        "evidence-7",
+        task_id,
+        "greet",
+    )
+    assert found == api.get("/autopsies/evidence-7").document
+    assert "path" not in found
+    (mine,) = api.get(f"/tasks/{task_id}").document["autopsies"]
+    assert mine["autopsy_id"] == "evidence-7"
+    file = Path(record.path).read_bytes()
+    looked = api.get("/autopsies/evidence-7/bundle", "HEAD")
+    assert (looked.code, looked.headers["Content-Length"]) == (200, str(len(file)))
+    part = api.get("/autopsies/evidence-7/bundle", Range="bytes=1-")
+    assert (part.code, part.body, part.headers["Accept-Ranges"]) == (200, file, "none")
+    taken = [note for note in site.notes() if note[1] == "autopsy_downloaded"]
+    assert taken == [("token:ci", "autopsy_downloaded", "evidence-7")]
+    Path(record.path).unlink()
+    gone = api.get("/autopsies/evidence-7/bundle")
+    assert (gone.code, "not on this host" in gone.document["detail"]) == (404, True)
+    assert api.get("/autopsies/evidence-8").code == 404
+    assert api.get("/autopsies/..%2f..%2fetc%2fpasswd/bundle").code == 404
+
+
+def test_methods_and_media_are_as_http_wants_them(api: Api) -> None:
+    assert api.get("/tasks", "HEAD").body == b""
+    assert set(api.get("/tasks", "OPTIONS").headers["Allow"].split(", ")) == {
+        "GET", "HEAD", "OPTIONS", "POST",
+    }  # fmt: skip
+    wrong = api.get("/numbers", "DELETE")
+    assert (wrong.code, set(wrong.headers["Allow"].split(", "))) == (
+        405,
+        {"GET", "HEAD", "OPTIONS"},
+    )
+    assert api.get("/nothing").code == 404
+    plain = api.ask("POST", "/tasks", b'{"type": "greet"}', Content_Type="text/plain")
+    assert plain.code == 415
+    for body in (b"", b"[", b"\xff", b"[" * 5000, b'{"type": 1e999}', b"nul"):
+        assert api.ask("POST", "/tasks", body, Content_Type="application/json").code == 400
+    assert api.ask("POST", "/tasks", b"[]", Content_Type="application/json").code == 422
+    surrogate = b'{"type": "greet", "params": {"a": "\\ud800"}}'
+    assert api.ask("POST", "/tasks", surrogate, Content_Type="application/json").code == 400
+    huge = json.dumps({"type": "greet", "params": {"a": "x" * 600_000}}).encode()
+    assert api.ask("POST", "/tasks", huge, Content_Type="application/json").code == 413
+
+
+def test_what_no_store_can_keep_is_refused(site: PagesUnderTest, api: Api) -> None:
+    for path in ("/tasks?find=%00", "/audit?operator=%00", "/autopsies?type=a%00b", "/tasks/%00"):
+        assert api.get(path).code == 400
+    browser = site.opened()
+    for path in ("/tasks?find=%00", "/audit?operator=%00", "/autopsies?type=%00", "/autopsies/%00"):
+        assert browser.get(path).code == 400
+    assert "web.failed" not in site.log.read_text()

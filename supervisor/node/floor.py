@@ -69,6 +69,8 @@ class Attempt:
     diagnosed_at: float = float("-inf")
     autopsy_id: str | None = None
     said: Tally | None = None
+    rules: Rules | None = None
+    ruled_by: Settings | None = None
 
     @property
     def name(self) -> str:
@@ -247,12 +249,9 @@ class Floor:
 
     def claimable(self, takers: Iterable[Slot]) -> tuple[str, ...]:
         """Return the types whose tasks may be started now, on any of these workers."""
-        generations = {slot.generation for slot in takers}
-        return tuple(
-            kind
-            for kind in self.types
-            if kind not in self.held and all(kind in self.known[one] for one in generations)
-        )
+        known = [self.known[one] for one in {slot.generation for slot in takers}]
+        startable = frozenset(self.types).difference(self.held).intersection(*known)
+        return tuple(kind for kind in self.types if kind in startable)
 
     def limits_of(self, claim: Claim) -> TaskLimits:
         """Return the effective limits of a task: task > type > queue > settings."""
@@ -266,7 +265,12 @@ class Floor:
         )
 
     def rules_of(self, attempt: Attempt) -> Rules:
-        """Return the thresholds the attempt is judged by."""
+        """Return the thresholds the attempt is judged by, made once for these settings."""
+        if attempt.rules is None or attempt.ruled_by is not self.settings:
+            attempt.rules, attempt.ruled_by = self._rules_of(attempt), self.settings
+        return attempt.rules
+
+    def _rules_of(self, attempt: Attempt) -> Rules:
         limits, settings = attempt.limits, self.settings
         return Rules(
             heartbeat_s=limits.heartbeat_interval * limits.heartbeat_misses,

@@ -7,7 +7,9 @@ anything that changes: the threads of a scrape read it, the loop puts up a new o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from supervisor.model.health import Code, symptoms
 from supervisor.node.floor import Attempt, Floor, Slot
@@ -21,13 +23,12 @@ ZOMBIES: Mapping[str, frozenset[Code]] = {
 
 
 _PLAIN = (
-    "loop_last_tick_timestamp_seconds", "store_up", "bell_up", "draining", "cancel_overdue",
+    "loop_last_tick_timestamp_seconds", "bell_up", "draining", "cancel_overdue",
     "workers_desired", "workers_alive",
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A worker at its place in the pool; `heartbeat_age_s` as of the board's moment."""
 
     number: int
@@ -47,14 +48,13 @@ class Running:
     rss_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Board:
+class Board(msgspec.Struct, frozen=True):
     """What collectors may know of this node: as of `at` (monotonic)."""
 
     at: float = float("-inf")
-    zombies: Mapping[str, int] = field(default_factory=dict)
+    zombies: Mapping[str, int] = {}
     places: tuple[Place, ...] = ()
-    running: Mapping[str, Running] = field(default_factory=dict)
+    running: Mapping[str, Running] = {}
     alive: int = 0
 
 
@@ -64,15 +64,15 @@ class Gauges:
     def __init__(self, floor: Floor) -> None:
         self._floor = floor
         self.board = Board()
-        bound = floor.metrics.bound
-        self._set = {name: bound(name).set for name in _PLAIN}
-        self._set_workers = {state: bound("workers", state=state).set for state in WORKER_STATES}
+        setter = floor.metrics.setter
+        self._set = {name: setter(name) for name in _PLAIN}
+        self._set_workers = {state: setter("workers", state=state) for state in WORKER_STATES}
 
     def show(self, now: float) -> None:
         """Set them all."""
         floor, is_set = self._floor, self._set
         is_set["loop_last_tick_timestamp_seconds"](floor.clock.now().timestamp())
-        is_set["store_up"](not floor.store_away)
+        floor.metrics.set("store_up", not floor.store_away)  # also set where the loss is noticed
         is_set["bell_up"](floor.listener is not None and not floor.listener.away)
         is_set["draining"](floor.stopping is not None)
         is_set["cancel_overdue"](self._overdue(now))

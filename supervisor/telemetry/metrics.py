@@ -8,8 +8,9 @@ label values are let in by the main thread only.
 from __future__ import annotations
 
 import itertools
+import math
 import platform
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from prometheus_client import (
@@ -105,6 +106,18 @@ class Metrics:
     def bound(self, name: str, /, **labels: str) -> Any:
         """Return one series, to be set or counted often; its labels are of closed sets."""
         return self._child(name, labels)
+
+    def setter(self, name: str, /, **labels: str) -> Callable[[float], None]:
+        """Return what sets a gauge, and costs little while it stands; nobody else may set that."""
+        put, stands = self._child(name, labels).set, math.nan
+
+        def set_to(value: float) -> None:
+            nonlocal stands
+            if value != stands:
+                stands = value
+                put(value)
+
+        return set_to
 
     def inc(self, name: str, value: float = 1, /, **labels: str) -> None:
         """Add to a counter (or gauge)."""

@@ -242,3 +242,14 @@ class TestExposition:
         assert {one["task_id"] for one in exemplars(metrics).values()} == {
             "task_0", "task_slow", "task_none",
         }  # fmt: skip
+
+
+def test_a_setter_leaves_a_gauge_at_what_it_was_set_to_last() -> None:
+    metrics = Metrics(version="t")
+    put = metrics.setter("workers", state="idle")
+    shown = []
+    for value in (0, 3, 3, 1):
+        put(value)
+        text = metrics.render()[0].decode()
+        shown.append(re.findall(r'supervisor_workers\{state="idle"\} (\S+)', text))
+    assert shown == [["0.0"], ["3.0"], ["3.0"], ["1.0"]]

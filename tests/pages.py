@@ -90,6 +90,11 @@ class Browser:
         data = urllib.parse.urlencode(values).encode()
         return self._ask(urllib.request.Request(self._url(path), data), {})
 
+    def post_all(self, path: str, fields: list[tuple[str, str]]) -> Answer:
+        """Send a form whose fields may have several values."""
+        data = urllib.parse.urlencode(fields).encode()
+        return self._ask(urllib.request.Request(self._url(path), data), {})
+
     def sign_in(self, name: str, password: str = PASSWORD, next: str = "/") -> Answer:
         token = self.get("/sign-in").token()
         return self.post("/sign-in", token, name=name, password=password, next=next)

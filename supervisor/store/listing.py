@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from supervisor.model.states import State
 from supervisor.store.engine import Store
-from supervisor.store.reader import Reader, history_line
+from supervisor.store.reader import Reader, history_line, task_lines
 from supervisor.store.schema import audit_log
 from supervisor.store.search import PAGE_MAX, Counted, count
-from supervisor.store.view import HistoryLine, TaskFilter, TaskPage
+from supervisor.store.view import HistoryLine, TaskFilter, TaskLine, TaskPage
 
 #: No more than this is counted for a page.
 COUNT_MOST = 10_000
@@ -50,6 +50,11 @@ class Listing:
                 for row in connection.execute(query):
                     found.setdefault(row.task_id, []).append(history_line(row))
         return found
+
+    def of(self, task_ids: Sequence[str]) -> list[TaskLine]:
+        """Return these tasks, of those there are."""
+        with self._store.reading() as connection:
+            return task_lines(connection, task_ids)
 
     def pages(self, wanted: TaskFilter, as_of: datetime) -> Iterator[TaskPage]:
         """Return all pages of a filter, from its first one on; ages in it count from `as_of`."""

@@ -96,7 +96,7 @@ class Reader:
         now = self._store.clock.now()
         with self._store.reading() as connection:
             found = find_page(connection, wanted or TaskFilter(), now)
-            lines = {row.task_id: _task_line(row) for row in _task_rows(connection, found.ids)}
+            lines = {line.task_id: line for line in task_lines(connection, found.ids)}
         return TaskPage(
             tuple(lines[task_id] for task_id in found.ids),
             found.next_id,
@@ -330,6 +330,11 @@ def _line_fields(row: Any) -> dict[str, Any]:
 
 def _task_line(row: Any) -> TaskLine:
     return TaskLine(**_line_fields(row))
+
+
+def task_lines(connection: sa.Connection, ids: Sequence[str]) -> list[TaskLine]:
+    """Return the tasks of these ids as a list shows them."""
+    return [_task_line(row) for row in _task_rows(connection, ids)]
 
 
 def task_view(row: Any) -> TaskView:

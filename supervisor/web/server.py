@@ -22,6 +22,7 @@ from supervisor.clock import SystemClock
 from supervisor.errors import Refused, StoreUnavailable
 from supervisor.settings import Settings, without_password
 from supervisor.telemetry.events import emit
+from supervisor.web.carrier import Carrier
 from supervisor.web.door import Door
 from supervisor.web.proxy import Proxies, is_loopback
 from supervisor.web.secret import new_link
@@ -101,7 +102,7 @@ def _run(
     try:
         emit("web.started", listen=f"{bound}:{port}", store=without_password(settings.store))
         on_open(_opened(client, f"[{bound}]" if ":" in bound else bound, port, token))
-        with watch.going():
+        with watch.going(), Carrier(client).going():
             server.run()
     except Exception as exc:
         reason = f"failed: {type(exc).__name__}"

@@ -1,0 +1,176 @@
+"""Acts on many tasks: on those that were chosen at once, on all of a query as an act of its own.
+
+Invariants: every act has an operator and a reason; nothing is begun on all of a query before a page
+has said what that is; a task that is no longer as the list showed it is left alone and told.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from flask import flash, request
+from flask_babel import LazyString
+from flask_babel import gettext as _
+from flask_babel import lazy_gettext as _l
+from werkzeug.exceptions import BadRequest, NotFound
+
+from supervisor.model.access import Right
+from supervisor.model.bulk import CHANGED, MEANT_FOR, BulkVerb, frozen
+from supervisor.model.query import QueryError, parse, render
+from supervisor.model.record import Acted
+from supervisor.store import TaskFilter
+from supervisor.store.listing import Listing
+from supervisor.web.visit import Answer, Route, Visit, a_moment, go, own_path, show
+from supervisor.words.roll import NO_NODE, roll_call
+
+#: What one form may choose: a page of the list, with room.
+CHOSEN_MAX = 200
+_CHOSEN = re.compile(r"(task_[0-9a-f]{32})\.([A-Z]+)\.(\d{1,9})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What can be done to many tasks."""
+
+    name: BulkVerb
+    label: LazyString
+    hint: LazyString
+
+
+VERBS: Mapping[str, Verb] = MappingProxyType(
+    {
+        verb.name: verb
+        for verb in (
+            Verb(BulkVerb.CANCEL, _l("Cancel"),
+                 _l("What waits is canceled at once; what runs is told first, and killed after "
+                    "its grace.")),
+            Verb(BulkVerb.FAIL, _l("End as FAILED"),
+                 _l("What runs is told first, killed after its grace, and not retried.")),
+            Verb(BulkVerb.RERUN, _l("Run again"),
+                 _l("What ended FAILED or TIMEOUT runs again with fresh retries.")),
+        )
+    }
+)  # fmt: skip
+
+
+def act(visit: Visit) -> Answer:
+    """Act on the tasks that were chosen, or ask whether all of a query are meant."""
+    verb, back = _verb(), own_path(request.form.get("back"))
+    reason = request.form.get("reason", "").strip()
+    if not reason:
+        flash(_("Nothing was done: say why, it stands in the audit trail."), "problem")
+        return go(back)
+    if request.form.get("scope") == "all":
+        return _on_all(visit, verb, reason, back)
+    chosen = request.form.getlist("chosen")
+    if not chosen:
+        flash(_("Nothing was done: no task was chosen."), "problem")
+        return go(back)
+    acted = _on_chosen(visit, verb, chosen, reason)
+    is_done = any(one.done for one in acted)
+    flash(_told(visit, verb, acted), "done" if is_done else "problem")
+    return go(back)
+
+
+def _verb() -> Verb:
+    found = VERBS.get(request.form.get("verb", ""))
+    if found is None:
+        raise BadRequest(_("There is no such act."))
+    return found
+
+
+def _on_chosen(visit: Visit, verb: Verb, chosen: Sequence[str], reason: str) -> list[Acted]:
+    """Act on those tasks that still are as they were seen."""
+    seen = [_CHOSEN.match(one) for one in dict.fromkeys(chosen[:CHOSEN_MAX])]
+    if not all(seen) or len(chosen) > CHOSEN_MAX:
+        raise BadRequest(_("These are no tasks of a list."))
+    as_seen = {one[1]: (one[2], int(one[3])) for one in seen if one}
+    now = {line.task_id: line for line in Listing(visit.reader.store).of(list(as_seen))}
+    same = [
+        task_id for task_id, was in as_seen.items()
+        if task_id in now and (now[task_id].state, now[task_id].attempt) == was
+    ]  # fmt: skip
+    acts = {
+        BulkVerb.CANCEL: visit.client.cancel,
+        BulkVerb.FAIL: visit.client.fail,
+        BulkVerb.RERUN: visit.client.rerun,
+    }
+    done = acts[verb.name](same, by=visit.person.name, reason=reason) if same else []
+    return done + [
+        Acted(
+            task_id=task_id, answer=CHANGED,
+            detail=f"it is {now[task_id].state} now" if task_id in now else "it is gone",
+        )
+        for task_id in as_seen if task_id not in same
+    ]  # fmt: skip
+
+
+def _told(visit: Visit, verb: Verb, acted: Sequence[Acted]) -> str:
+    """Say how many got which answer, and why the first one was refused that was."""
+    counts = Counter(one.answer for one in acted)
+    text = f"{verb.label}: " + ", ".join(f"{count} {answer}" for answer, count in counts.items())
+    refused = next((one for one in acted if not one.done and one.detail), None)
+    if refused is not None:
+        text += f" (…{refused.task_id[-8:]}: {refused.detail})"
+    if any(one.answer == "requested" for one in acted) and not roll_call(visit.reader).running:
+        text += f"; {NO_NODE}"
+    return text
+
+
+def _on_all(visit: Visit, verb: Verb, reason: str, back: str) -> Answer:
+    """Begin an act on all of a query once somebody has seen what that is."""
+    text, now = request.form.get("q", ""), visit.now()
+    seen_at = min(a_moment(request.form.get("seen", "")) or now, now)
+    try:
+        query = parse(text)
+        if request.form.get("confirmed") == "yes":
+            begun = visit.client.bulk.begin(
+                verb.name, text, by=visit.person.name, reason=reason, seen_at=seen_at
+            )
+            return go(f"/bulk/{begun.bulk_id}")
+        meant = frozen(query, verb.name, seen_at)
+        parse(render(meant))
+    except QueryError as problem:
+        raise BadRequest(f"{problem.message} {problem.remedy}") from problem
+    count = Listing(visit.reader.store).count(TaskFilter(terms=meant, as_of=now))
+    return show(
+        "bulk_confirm.html", visit, now=now, verb=verb, reason=reason, back=back, text=text,
+        meant=render(meant), count=count, seen=seen_at, states=MEANT_FOR[verb.name],
+    )  # fmt: skip
+
+
+def listing(visit: Visit) -> Answer:
+    """Return the acts that were begun last."""
+    return show("bulks.html", visit, now=visit.now(), acts=visit.client.bulk.latest(), verbs=VERBS)
+
+
+def page(visit: Visit, bulk_id: str) -> Answer:
+    """Return one act: how far it is, and which answers its tasks got."""
+    found = visit.client.bulk.get(bulk_id)
+    if found is None:
+        raise NotFound(_("There is no such act on many tasks."))
+    return show("bulk.html", visit, now=visit.now(), act=found, verb=VERBS[found.verb])
+
+
+def stop(visit: Visit, bulk_id: str) -> Answer:
+    """Stop an act before its end."""
+    reason = request.form.get("reason", "").strip()
+    if not reason:
+        flash(_("Nothing was done: say why, it stands in the audit trail."), "problem")
+    elif visit.client.bulk.stop(bulk_id, by=visit.person.name, reason=reason):
+        flash(_("It is stopped; what is done stays done."), "done")
+    else:
+        flash(_("It is over already."), "problem")
+    return go(f"/bulk/{bulk_id}")
+
+
+ROUTES = (
+    Route("bulks", "/bulk", listing, Right.TASKS),
+    Route("bulk_act", "/bulk", act, Right.ACT, "POST"),
+    Route("bulk", "/bulk/<bulk_id>", page, Right.TASKS),
+    Route("bulk_stop", "/bulk/<bulk_id>/stop", stop, Right.ACT, "POST"),
+)

@@ -7,11 +7,12 @@ process; a password is compared even when there is no such user, so that the tim
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from flask import Request
 from flask.sessions import SessionMixin
+from flask_babel import gettext as _
 
 from supervisor.client import Client
 from supervisor.clock import Clock
@@ -24,12 +25,6 @@ SESSION = timedelta(hours=12)
 BEARER = "bearer"
 #: What the cookie's session holds of us.
 KEY, LINK = "key", "link"
-#: A hash that no password has, to compare with when there is no such user.
-_NOBODY = (
-    "scrypt:32768:8:1$cSjJqQ4uJw4Gzqtb$"
-    "0f4c1d6b8a2e5937c1f0a6d2b3948e7fa5c6d7e8f90123456789abcdef012345"
-    "6789abcdef0123456789abcdef0123456789abcdef0123456789abcdef012345"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +85,7 @@ class Door:
         if wait_s:
             return Refusal("Too many wrong passwords.", wait_s)
         user = self._client.access.user(name) if is_name(name) else None
-        is_right = secret.is_password(user.password if user else _NOBODY, password)
+        is_right = secret.is_password(user.password if user else secret.NOBODY, password)
         if user is not None and is_right:
             key = secret.new_key()
             hashed = secret.digest(key)
@@ -107,6 +102,42 @@ class Door:
         told = f"as {user.name}, from {address}" if user else f"from {address}"
         self._client.change_access(lambda access, now: access.note_refusal(told, now))
         return Refusal("Name or password is wrong.")
+
+    def has_password(self, session: SessionMixin) -> bool:
+        """Say whether this session began with a password, which may be changed."""
+        return KEY in session
+
+    def change_password(
+        self, person: Person, old: str, new: str, address: str, session: SessionMixin
+    ) -> Refusal | None:
+        """Give somebody another password; all sessions end but this one, which goes on anew.
+
+        Raises: StoreUnavailable.
+        """
+        wait_s = self._limiter.take(person.name, address)
+        if wait_s:
+            return Refusal(_("Too many wrong passwords."), wait_s)
+        user = self._client.access.user(person.name)
+        if user is None or not secret.is_password(user.password, old):
+            told = f"as {person.name}, who would change the password, from {address}"
+            self._client.change_access(lambda access, now: access.note_refusal(told, now))
+            return Refusal(_("The old password is wrong."))
+        self._limiter.give_back(person.name, address)
+        if bad := secret.bad_password(new):
+            return Refusal(_("The new password cannot be taken: %(why)s.", why=bad))
+        key, kept = secret.new_key(), secret.hash_password(new)
+        hashed, again = secret.digest(key), replace(user, password=kept)
+
+        def change(access: Access, now: datetime) -> bool:
+            return access.change_password(
+                user.name, kept, user.name, now, user.password
+            ) and access.begin_session(again, hashed, f"from {address}", now, now + SESSION)
+
+        if not self._client.change_access(change):
+            return Refusal(_("Somebody has changed the password meanwhile."))
+        session.clear()
+        session[KEY] = key
+        return None
 
     def shut(self, person: Person, session: SessionMixin) -> None:
         """Sign somebody out. Raises: StoreUnavailable."""

@@ -19,6 +19,7 @@ from supervisor.words.tongue import spoken
 LANGUAGES: Mapping[str, str] = MappingProxyType({"en": "English", "zh_Hans": "简体中文"})
 #: Says which one somebody has chosen; it outlives the session.
 COOKIE = "supervisor-language"
+KEPT_S = 365 * 86_400
 
 
 def add_to(app: Flask) -> None:

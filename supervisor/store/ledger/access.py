@@ -45,13 +45,35 @@ class Access:
         )
         return True
 
-    def change_password(self, name: str, password: str, by: str, now: datetime) -> bool:
-        """Give a user another password and end the user's sessions; False when there is no such."""
+    def change_password(
+        self, name: str, password: str, by: str, now: datetime, old: str | None = None
+    ) -> bool:
+        """Give a user another password and end the user's sessions; False when there is no such.
+
+        With `old` (its hash) it is also False when the password is another by now.
+        """
         self._session.lock([_lock_of(name)])
+        if old is not None:
+            row = self._session.row(_select_user, name)
+            if row is None or row[0] != old:
+                return False
         if self._session.write(_update_password, password, self._session.encode(now), name) == 0:
             return False
         self._session.write(_delete_sessions, name)
         write_general_note(self._session, now, NoteReason.PASSWORD_CHANGED, name, by)
+        return True
+
+    def disable_user(self, name: str, no_password: str, by: str, now: datetime) -> bool:
+        """Let somebody in no more until there is another password; False when there is no such.
+
+        `no_password` is what is kept in its place.
+        """
+        self._session.lock([_lock_of(name)])
+        at = self._session.encode(now)
+        if self._session.write(_update_password, no_password, at, name) == 0:
+            return False
+        self._session.write(_delete_sessions, name)
+        write_general_note(self._session, now, NoteReason.USER_DISABLED, name, by)
         return True
 
     def remove_user(self, name: str, by: str, now: datetime) -> bool:

@@ -46,6 +46,12 @@ class Alerts:
     def __init__(self, session: Session) -> None:
         self._session = session
 
+    def deliver(self, told: Sequence[Telling], now: datetime) -> int:
+        """Write down a delivery, and remove what is old by it; return what `take` does."""
+        changed = self.take(told, now)
+        self.forget(now)
+        return changed
+
     def take(self, told: Sequence[Telling], now: datetime) -> int:
         """Write down a delivery; return how many alerts it began, changed or ended."""
         self._session.lock(sorted({f"alert:{one.fingerprint}" for one in told}))

@@ -127,7 +127,7 @@ class Scraping:
                     yield Sample(name, value, {"type": one.type})
 
     def _zombies(self) -> Iterator[Sample]:
-        lost = self._numbers.lost(self._store.clock.now(), self._node_id)
+        lost = self._numbers.lost(self._store.clock.now(), dead=(), node_id=self._node_id)
         yield Sample("zombies", lost, {"kind": "lost"})
 
     def _workers(self) -> Iterator[Sample]:

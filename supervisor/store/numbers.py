@@ -101,11 +101,11 @@ class Numbers:
         with self._store.reading() as connection:
             return levels(connection, now)
 
-    def lost(self, now: datetime, node_id: str | None = None, dead: Collection[str] = ()) -> int:
+    def lost(self, now: datetime, *, dead: Collection[str], node_id: str | None = None) -> int:
         """Count the RUNNING attempts whose node has ended, is unknown, or has no lease any more.
 
-        So are those of `dead` nodes; of a file also those of any but `node_id`, which holds its
-        lock.
+        So are those of `dead` nodes, which is for the caller to see: a node that was killed on a
+        file leaves no word. Of a file also those of any but `node_id`, which holds its lock.
         """
         gone = "n.node_id IS NULL OR n.ended_at IS NOT NULL OR n.lease_until < :now"
         gone += " OR n.node_id IN :dead"

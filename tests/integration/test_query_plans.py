@@ -43,6 +43,7 @@ from supervisor.store import (
     open_store,
 )
 from supervisor.store.archive import Archive, Wanted
+from supervisor.store.kin import children_of
 from supervisor.store.numbers import Numbers
 from supervisor.store.record import Retired
 from supervisor.store.schema import from_micros, metadata
@@ -73,7 +74,7 @@ MAY: Mapping[str, str] = MappingProxyType(
         "backlog_by_queue": _COUNTS,
         "backlog_by_type": _COUNTS,
         "live": _COUNTS,
-    "levels": _COUNTS,
+        "levels": _COUNTS,
         "ended": "reads the endings of ten minutes (here 6,000) by the audit trail's own ids",
         "queues": _COUNTS,
         "tasks, tested": "no index has what is sought: a window of 20,000 tasks is tested",
@@ -202,6 +203,7 @@ class Desk:
             self.does("cancel", lambda tx, ids=ids: tx.cancel(ids, **why))
         self.does("fail", lambda tx: tx.fail(running[2:4], **why))
         self.does("rerun", lambda tx: tx.rerun(self.dead, **why))
+        self.does("resubmit", lambda tx: tx.resubmit(running[0], **why))
         old = ended_id(SIZE, 90 + 100 * self.round)  # FAILED
         assert self.does("rerun", lambda tx: tx.rerun([old], **why))[0].done
         for level in (None, 3):
@@ -252,6 +254,7 @@ class Desk:
         looks("marks", lambda look: look.marks(_NODE))
         looks("orphans", lambda look: look.orphans("another"))
         looks("owned", lambda look: look.owned(_NODE))
+        looks("open_orders", lambda look: look.open_orders(_NODE))
         looks("unended_nodes", lambda look: look.unended_nodes())
         types = {"plan", *(f"type_{n}" for n in range(20))}
         looks("outlook", lambda look: look.outlook(None, types)())
@@ -305,6 +308,7 @@ class Desk:
         see("ids_ending", lambda r: r.ids_ending("123456"))
         for name in ("attempts", "history", "checkpoint", "log"):
             see(name, lambda r, name=name: getattr(r, name)(task_id))
+        see("task, its children", lambda r: children_of(r.store, task_id))
         see("audit", lambda r: (r.audit(), r.audit(before_id=500_000)))
         for name in ("counts", "backlog_by_queue", "backlog_by_type", "queues"):
             see(name, lambda r, name=name: getattr(r, name)(now))
@@ -325,7 +329,7 @@ class Desk:
         assert overall.success > 1000
         self.counts("live", lambda n: n.live(now))
         self.counts("levels", lambda n: n.levels(now))
-        self.counts("lost", lambda n: n.lost(now, "node_1"))
+        self.counts("lost", lambda n: n.lost(now, dead=(), node_id="node_1"))
         self.counts("types", lambda n: n.types())
 
 

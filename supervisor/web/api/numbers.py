@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
 from supervisor.model.access import Right
 from supervisor.model.states import State
 from supervisor.store.numbers import WINDOW_S, Numbers
-from supervisor.web.api.endpoint import READ, Endpoint, Nothing
+from supervisor.web.api.endpoint import READ, Endpoint, Moment, Nothing
 from supervisor.web.visit import Visit
+from supervisor.words.roll import roll_call
 
 
 class EndedIn(msgspec.Struct, kw_only=True):
@@ -36,12 +35,12 @@ class FiveNumbers(msgspec.Struct, kw_only=True):
     `ended` has all types together first, then each; null when more ended than can be counted.
     """
 
-    at: datetime
+    at: Moment
     by_state: dict[str, int]
     in_queue: int
     scheduled: int
     running: int
-    oldest_due: datetime | None
+    oldest_due: Moment | None
     lost: int
     window_s: float
     ended: list[EndedIn] | None
@@ -61,7 +60,7 @@ def get_numbers(visit: Visit, _query: Nothing, _body: None) -> FiveNumbers:
         scheduled=sum(one.scheduled for one in levels),
         running=sum(one.running for one in levels),
         oldest_due=min((one.oldest_due for one in levels if one.oldest_due), default=None),
-        lost=numbers.lost(now),
+        lost=numbers.lost(now, dead=roll_call(reader).gone),
         window_s=WINDOW_S,
         ended=None
         if ended is None

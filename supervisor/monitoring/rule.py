@@ -18,8 +18,6 @@ import yaml
 from supervisor.monitoring.threshold import Thresholds
 
 NOTICE = "# Generated from supervisor/monitoring: `supervisor rules export` writes it anew.\n"
-#: Grafana's variables are named as the labels.
-_VARIABLES = ("queue", "type", "service", "slot")
 
 
 class Severity(StrEnum):
@@ -42,6 +40,13 @@ class Board(StrEnum):
     AUTOPSIES = "supervisor-autopsies"
     SLO = "supervisor-slo"
     INTERNALS = "supervisor-internals"
+
+
+#: What can be chosen on every dashboard, and on some; a variable is named as its label.
+_CHOSEN_EVERYWHERE = ("job", "instance")
+_CHOSEN = MappingProxyType(
+    {Board.QUEUES: "queue", Board.TYPES: "type", Board.DEPENDENCIES: "service"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,8 @@ def written_annotations(alert: Alert, links: Links, thresholds: Thresholds) -> d
 
 
 def _variables(alert: Alert) -> list[str]:
-    return [_of_label(f"var-{label}", label) for label in alert.by if label in _VARIABLES]
+    known = (*_CHOSEN_EVERYWHERE, _CHOSEN.get(alert.board))
+    return [_of_label(f"var-{label}", label) for label in alert.by if label in known]
 
 
 def _of_label(parameter: str, label: str) -> str:

@@ -97,7 +97,7 @@ def _nodes(scene: Scene) -> Iterator[Finding]:
         text = _("No node runs: %(what)s. Start one with `supervisor run`.", what=what)
         yield Finding(Urgency.NOW, text, "/nodes")
     survival, limit = scene.survey.survival, Thresholds().survival
-    if survival is not None and survival.share < limit:
+    if survival is not None and survival.tells and survival.share < limit:
         text = _(
             "Node %(node)s had %(share)s of the workers it wants, in the mean of 5 minutes.",
             node=line(survival.node_name),

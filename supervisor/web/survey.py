@@ -19,17 +19,21 @@ from supervisor.words.roll import Roll
 #: A node writes a reading every five seconds; one that has missed three says nothing of now.
 SAID_S = 20.0
 #: Over how long workers are counted for survival, as the alert does.
-SURVIVAL = timedelta(minutes=5)
+SURVIVAL, TELLS = timedelta(minutes=5), timedelta(minutes=1)
 #: Kinds of zombies that only nodes know.
 KINDS = ("stalled", "heartbeat_lost", "orphan")
 
 
 @dataclass(frozen=True, slots=True)
 class Survival:
-    """The node that kept the least of the workers it wanted: which, and how much of them."""
+    """The node that kept the least of the workers it wanted: which, and how much of them.
+
+    `tells` is whether it was asked for long enough to mean something, as the alert waits.
+    """
 
     node_name: str
     share: float
+    tells: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,9 @@ def survey(reader: Reader, roll: Roll, now: datetime) -> Survey:
             said += 1
             zombies.update({kind: int(told.get(kind, 0)) for kind in KINDS})
     kept = [
-        Survival(names[node_id], share)
+        one
         for node_id in latest
-        if (share := _survival(book.since(node_id, now - SURVIVAL))) is not None
+        if (one := _survival(names[node_id], book.since(node_id, now - SURVIVAL))) is not None
     ]
     return Survey(
         readings=latest,
@@ -74,12 +78,18 @@ def survey(reader: Reader, roll: Roll, now: datetime) -> Survey:
     )
 
 
-def _survival(views: list[VitalsView]) -> float | None:
+def _survival(name: str, views: list[VitalsView]) -> Survival | None:
     """Return the mean of workers alive by those wanted, where any were wanted."""
-    shares = [share for view in views if (share := _alive(view.node)) is not None]
-    return sum(shares) / len(shares) if shares else None
+    told = [(view.at, share) for view in views if (share := _alive(view.node)) is not None]
+    if not told:
+        return None
+    mean = sum(share for _, share in told) / len(told)
+    return Survival(name, mean, told[-1][0] - told[0][0] >= TELLS)
 
 
 def _alive(node: Mapping[str, Any]) -> float | None:
+    """Return how many are alive of those wanted; a node that starts has had none yet."""
     alive, wanted = node.get("workers_alive"), node.get("workers_desired")
-    return alive / wanted if alive is not None and wanted else None
+    if alive is None or not wanted or node.get("stage") == "starting":
+        return None
+    return float(alive / wanted)

@@ -65,7 +65,7 @@ class Chart:
 
 def page(visit: Visit) -> Answer:
     """Return the first page."""
-    hour = visit.see("hour", HOUR_FRESH_S, lambda reader: watch().hour(reader.store.clock.now()))
+    hour = visit.see("hour", HOUR_FRESH_S, _hour)
     scene = replace(
         visit.see("overview", FRESH_S, _scene),
         ended=visit.see("ended", ENDED_FRESH_S, _ended),
@@ -107,6 +107,10 @@ def _scene(reader: Reader) -> Scene:
         by_state={},
         firing=AlertBook(store).firing(),
     )
+
+
+def _hour(reader: Reader) -> Hour:
+    return watch().hour(reader.store.clock.now())
 
 
 def _ended(reader: Reader) -> Ended | None:
@@ -217,7 +221,7 @@ def _survival(scene: Scene) -> Figure:
         "workers alive of those wanted, mean of 5 minutes, of the node that has least: %(node)s",
         node=line(found.node_name),
     )
-    is_low = found.share < Thresholds().survival
+    is_low = found.tells and found.share < Thresholds().survival
     return Figure(name, percent(found.share), hint, "/nodes", is_low)
 
 

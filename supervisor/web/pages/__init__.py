@@ -8,13 +8,16 @@ from __future__ import annotations
 from types import ModuleType
 
 from supervisor.web.pages import (
+    access,
     alerts,
     audit,
     autopsies,
     autopsy,
     bulk,
+    nodes,
     overview,
     queues,
+    settings,
     sign_in,
     task,
     tasks,
@@ -28,8 +31,11 @@ ROOMS: tuple[ModuleType, ...] = (
     task,
     bulk,
     queues,
+    nodes,
     autopsies,
     autopsy,
     alerts,
     audit,
+    settings,
+    access,
 )

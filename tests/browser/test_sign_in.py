@@ -31,6 +31,7 @@ def test_from_an_alert_to_the_bundle(site: PagesUnderTest, browser: Screen, tmp_
     page.keyboard.press("Enter")
     page.wait_for_url("**/autopsies/evidence-1")
     assert page.locator("h1").inner_text() == "deadlock.in_process"
+    page.get_by_text("The report as it is read without").click()
     report = page.frame_locator("iframe.report")
     assert "deadlock.in_process" in report.locator("h1").inner_text()
     assert page.frames[1].evaluate("self.origin") == "null"

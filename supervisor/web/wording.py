@@ -103,6 +103,11 @@ def amount(value: float | None, unit: str = "") -> str:
     return f"{text} {unit}".rstrip()
 
 
+def number(value: float) -> str:
+    """Return a number as people read it, with three digits where it is not whole."""
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
+
+
 def sparkline(values: Sequence[float | None], width: int, height: int) -> list[str]:
     """Return the points of the lines that join the values; they are apart where one is missing."""
     most = max((value for value in values if value is not None), default=0) or 1
@@ -135,6 +140,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "told": told,
         "clock": clock,
         "amount": amount,
+        "number": number,
         "sparkline": sparkline,
         "size": size,
     }

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 SUPERVISOR = "supervisor"
 #: Notes with these beginnings are steps of it.
 STEPS = ("cancel_", "fail_", "stop_")
+#: The steps from the request on, where nothing goes wrong.
+USUAL = ("cancel_delivered", "cancel_acknowledged", "cancel_stopped", "cancel_verified")
+_OVER = frozenset({"cancel_verified", "cancel_too_late", "ended"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,17 @@ def ladder(
     return steps
 
 
+def to_come(steps: Sequence[Step]) -> tuple[str, ...]:
+    """Return the steps of the latest stop request that have not been taken and may be yet."""
+    if not steps or steps[-1].step in _OVER:
+        return ()
+    taken = {step.step for step in steps if step.attempt == steps[-1].attempt}
+    if "cancel_forced" in taken:  # it is killed: whether it would have seen it does not matter
+        taken.add("cancel_acknowledged")
+    last = max((USUAL.index(step) for step in taken if step in USUAL), default=-1)
+    return USUAL[last + 1 :]
+
+
 def _step(line: HistoryLine, name: str, note: str | None) -> Step:
     return Step(name, line.attempt, line.at, line.operator, note)
 
@@ -60,5 +74,4 @@ def _last_step(line: HistoryLine, attempts: Sequence[AttemptView]) -> Step:
 
 def _is_over(last: Step, line: HistoryLine) -> bool:
     """Whether the node itself wrote how the request ended, before the attempt's move."""
-    told = last.step in ("cancel_verified", "cancel_too_late", "ended")
-    return told or last.attempt != line.attempt
+    return last.step in _OVER or last.attempt != line.attempt

@@ -46,7 +46,9 @@ from supervisor.store.archive import Archive, Wanted
 from supervisor.store.kin import children_of
 from supervisor.store.numbers import Numbers
 from supervisor.store.record import Retired
+from supervisor.store.roster import Roster
 from supervisor.store.schema import from_micros, metadata
+from supervisor.store.trend import Trend
 from supervisor.store.view import AutopsyFilter
 
 SIZE = Rows(ended=100_000, pending=12_000, workers=10_000, autopsies=6_000)
@@ -76,6 +78,7 @@ MAY: Mapping[str, str] = MappingProxyType(
         "live": _COUNTS,
         "levels": _COUNTS,
         "ended": "reads the endings of ten minutes (here 6,000) by the audit trail's own ids",
+        "hour": "counts an hour's moves once by the audit trail's own ids, then two minutes'",
         "queues": _COUNTS,
         "tasks, tested": "no index has what is sought: a window of 20,000 tasks is tested",
         "find_autopsies, tested": "no index has what is sought: a window of bundles is tested",
@@ -102,6 +105,8 @@ class Desk:
         self.ledger = Ledger(self.store)
         self.reader = Reader(self.store)
         self.numbers = Numbers(self.store)
+        self.roster = Roster(self.store)
+        self.trend = Trend(self.store)
 
     def does(self, label: str, act: Callable[[Transaction], Any]) -> Any:
         """Do one act in a transaction of its own."""
@@ -329,6 +334,11 @@ class Desk:
         assert overall.success > 1000
         self.counts("live", lambda n: n.live(now))
         self.counts("levels", lambda n: n.levels(now))
+        with self.wire.as_("hour"):
+            assert sum(one.success for one in self.trend.hour(last).minutes) > 10_000
+        for name in ("at_work", "ended_workers"):
+            with self.wire.as_(name):
+                getattr(self.roster, name)()
         self.counts("lost", lambda n: n.lost(now, dead=(), node_id="node_1"))
         self.counts("types", lambda n: n.types())
 
@@ -370,7 +380,9 @@ def _all_done(desk: Desk) -> None:
         desk.run()
     done = {one.label.split(",")[0].split()[0] for one in desk.wire.sent} - {"archive"}
     shared = set() if desk.store.is_shared else {"renew", "revive", "lead", "lapsed_nodes"}
-    public = _public(Transaction) | _public(Reader) | _public(Numbers)
+    public = (
+        _public(Transaction) | _public(Reader) | _public(Numbers) | _public(Roster) | _public(Trend)
+    )
     assert done == public - shared - {"store"}
 
 

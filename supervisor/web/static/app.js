@@ -2,6 +2,7 @@
 //
 //   parts    <section id=… data-refresh=5> is asked for again every 5 s; nothing old is shown as new
 //   charts   <figure data-chart='{"x": […], "series": […]}'> is drawn
+//   tails    <pre data-follow> shows its end, as long as nobody has scrolled up
 //   keys     j, k, / and the others; they can be switched off, and never act while somebody writes
 //
 // Texts come from the page, which is translated; nothing is evaluated, nothing is put in as markup.
@@ -154,6 +155,7 @@ function replace(part, now) {
   const put = document.getElementById(part.id);
   htmx.process(put);
   charts.draw();
+  tails.follow();
 }
 
 /** An act whose answer is the page it was asked on is shown in place; else the browser goes there. */
@@ -167,6 +169,7 @@ function followActs() {
     const main = first("#main", page);
     if (there.pathname !== location.pathname && detail.xhr.status < 400) location.assign(there.href);
     else if (main) {
+      if (detail.xhr.status < 400) detail.requestConfig.elt.reset(); // what was asked is done
       replace(first("#main"), main);
       freshness.shownNow(page);
       first("main .flash, main h1")?.scrollIntoView({ block: "nearest" });
@@ -320,10 +323,31 @@ const keys = {
   },
 };
 
+// --- the end of an output ---------------------------------------------------------------------
+
+/** Whoever looks at the end of <pre data-follow> goes on to see its end; who has scrolled up stays. */
+const tails = {
+  isLeft: new WeakSet(),
+
+  follow() {
+    for (const tail of all("pre[data-follow]")) if (!this.isLeft.has(tail)) tail.scrollTop = tail.scrollHeight;
+  },
+
+  begin() {
+    document.addEventListener("scroll", ({ target }) => {
+      if (!target.matches?.("pre[data-follow]")) return;
+      const isAtEnd = target.scrollTop + target.clientHeight >= target.scrollHeight - 20;
+      this.isLeft[isAtEnd ? "delete" : "add"](target);
+    }, true);
+    this.follow();
+  },
+};
+
 // --- begin ------------------------------------------------------------------------------------
 
 followActs();
 freshness.begin();
 keys.begin();
+tails.begin();
 charts.draw();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.draw(true));

@@ -114,24 +114,41 @@ def _path(code: str, end: str = "po") -> Path:
     return TRANSLATIONS / code / "LC_MESSAGES" / f"messages.{end}"
 
 
-def main() -> int:
-    """Run the command."""
-    found = sentences()
-    problems = list(formatted())
+def problems() -> list[str]:
+    """Return what is out of step or missing, for people to read."""
+    found, told = sentences(), list(formatted())
     for code in list(LANGUAGES)[1:]:
         made = catalogue(code, found)
-        for path, text in zip((_path(code), _path(code, "mo")), texts(made), strict=True):
-            if "--check" not in sys.argv:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(text)
-            elif not path.exists() or path.read_bytes() != text:
-                problems.append(f"{path.relative_to(ROOT)} is out of step")
-        problems += [f"{code} lacks: {sentence}" for sentence in missing(made)]
-    for problem in problems:
+        for path, text in _files(code, made):
+            if not path.exists() or path.read_bytes() != text:
+                told.append(f"{path.relative_to(ROOT)} is out of step")
+        told += [f"{code} lacks: {sentence}" for sentence in missing(made)]
+    return told
+
+
+def write() -> None:
+    """Write every catalogue anew."""
+    found = sentences()
+    for code in list(LANGUAGES)[1:]:
+        for path, text in _files(code, catalogue(code, found)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text)
+
+
+def _files(code: str, made: Catalog) -> Iterator[tuple[Path, bytes]]:
+    yield from zip((_path(code), _path(code, "mo")), texts(made), strict=True)
+
+
+def main() -> int:
+    """Run the command."""
+    if "--check" not in sys.argv:
+        write()
+    told = problems()
+    for problem in told:
         print(problem)
-    if problems:
-        print(f"{len(problems)} problems: run `python tools/translations.py`, then translate.")
-    return 1 if problems and "--check" in sys.argv else 0
+    if told:
+        print(f"{len(told)} problems: run `python tools/translations.py`, then translate.")
+    return 1 if told else 0
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from flask_babel import gettext as _
 from markupsafe import Markup, escape
 
 from supervisor.clock import stamp
@@ -43,7 +44,7 @@ def since(value: datetime | None, now: datetime) -> str:
     if value is None:
         return "–"
     text = ago(value, now)
-    return text if text.startswith("in ") else f"{text} ago"
+    return text if value > now else _("%(age)s ago", age=text)
 
 
 def line(value: object) -> str:
@@ -76,7 +77,9 @@ def short(task_id: str | None) -> str:
 
 def meaning(reason: str | None) -> str:
     """Say what a reason of a move means; '' for a note's own words."""
-    return REASON_MEANINGS[Reason(reason)].replace("`", "") if reason in set(Reason) else ""
+    if reason not in set(Reason):
+        return ""
+    return str(_(REASON_MEANINGS[Reason(reason)].replace("`", "")))
 
 
 def percent(share: float | None) -> str:

@@ -44,7 +44,7 @@ def since(value: datetime | None, now: datetime) -> str:
     if value is None:
         return "–"
     text = ago(value, now)
-    return text if value > now else _("%(age)s ago", age=text)
+    return text if value > now else str(_("%(age)s ago", age=text))
 
 
 def line(value: object) -> str:

@@ -95,6 +95,21 @@ class Browser:
         data = urllib.parse.urlencode(fields).encode()
         return self._ask(urllib.request.Request(self._url(path), data), {})
 
+    def upload(
+        self, path: str, _token: str | None, field: str, name: str, content: bytes
+    ) -> Answer:
+        """Send a form with one file, as a browser does."""
+        mark = b"----------of-a-test"
+        head = f'Content-Disposition: form-data; name="{field}"; filename="{name}"\r\n'
+        parts = [mark, b"\r\n", head.encode(), b"Content-Type: application/zip\r\n\r\n", content]
+        if _token is not None:
+            parts += [b"\r\n", mark, b'\r\nContent-Disposition: form-data; name="csrf_token"']
+            parts += [b"\r\n\r\n", _token.encode()]
+        body = b"--" + b"".join(parts).replace(b"\r\n" + mark, b"\r\n--" + mark)
+        request = urllib.request.Request(self._url(path), body + b"\r\n--" + mark + b"--\r\n")
+        request.add_header("Content-Type", f"multipart/form-data; boundary={mark.decode()}")
+        return self._ask(request, {})
+
     def sign_in(self, name: str, password: str = PASSWORD, next: str = "/") -> Answer:
         token = self.get("/sign-in").token()
         return self.post("/sign-in", token, name=name, password=password, next=next)

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 
 from flask import flash, request
@@ -61,11 +62,14 @@ def act(visit: Visit) -> Answer:
     """Act on the tasks that were chosen, or ask whether all of a query are meant."""
     verb, back = _verb(), own_path(request.form.get("back"))
     reason = request.form.get("reason", "").strip()
+    is_all = request.form.get("scope") == "all"
+    if is_all and request.form.get("confirmed") != "yes":
+        return _asked(visit, verb, reason, back)
     if not reason:
         flash(_("Nothing was done: say why, it stands in the audit trail."), "problem")
         return go(back)
-    if request.form.get("scope") == "all":
-        return _on_all(visit, verb, reason, back)
+    if is_all:
+        return _begun(visit, verb, reason)
     chosen = request.form.getlist("chosen")
     if not chosen:
         flash(_("Nothing was done: no task was chosen."), "problem")
@@ -121,26 +125,37 @@ def _told(visit: Visit, verb: Verb, acted: Sequence[Acted]) -> str:
     return text
 
 
-def _on_all(visit: Visit, verb: Verb, reason: str, back: str) -> Answer:
-    """Begin an act on all of a query once somebody has seen what that is."""
-    text, now = request.form.get("q", ""), visit.now()
-    seen_at = min(a_moment(request.form.get("seen", "")) or now, now)
+def _asked(visit: Visit, verb: Verb, reason: str, back: str) -> Answer:
+    """Say what acting on all of a query is, and ask whether that is meant."""
+    text, seen_at = _what(visit)
     try:
-        query = parse(text)
-        if request.form.get("confirmed") == "yes":
-            begun = visit.client.bulk.begin(
-                verb.name, text, by=visit.person.name, reason=reason, seen_at=seen_at
-            )
-            return go(f"/bulk/{begun.bulk_id}")
-        meant = frozen(query, verb.name, seen_at)
+        meant = frozen(parse(text), verb.name, seen_at)
         parse(render(meant))
     except QueryError as problem:
         raise BadRequest(f"{problem.message} {problem.remedy}") from problem
-    count = Listing(visit.reader.store).count(TaskFilter(terms=meant, as_of=now))
+    count = Listing(visit.reader.store).count(TaskFilter(terms=meant, as_of=seen_at))
     return show(
-        "bulk_confirm.html", visit, now=now, verb=verb, reason=reason, back=back, text=text,
+        "bulk_confirm.html", visit, now=visit.now(), verb=verb, reason=reason, back=back, text=text,
         meant=render(meant), count=count, seen=seen_at, states=MEANT_FOR[verb.name],
     )  # fmt: skip
+
+
+def _begun(visit: Visit, verb: Verb, reason: str) -> Answer:
+    """Begin an act on all of a query."""
+    text, seen_at = _what(visit)
+    try:
+        begun = visit.client.bulk.begin(
+            verb.name, text, by=visit.person.name, reason=reason, seen_at=seen_at
+        )
+    except QueryError as problem:
+        raise BadRequest(f"{problem.message} {problem.remedy}") from problem
+    return go(f"/bulk/{begun.bulk_id}")
+
+
+def _what(visit: Visit) -> tuple[str, datetime]:
+    """Return the query of the form, and when what it finds was seen."""
+    now = visit.now()
+    return request.form.get("q", ""), min(a_moment(request.form.get("seen", "")) or now, now)
 
 
 def listing(visit: Visit) -> Answer:

@@ -30,7 +30,7 @@ class Pace:
     def __init__(self, clock: Clock, per_s: float) -> None:
         self._clock = clock
         self._per_s = per_s
-        self._most = 2 * per_s
+        self._most = max(1.0, 2 * per_s)
         self._left: dict[str, tuple[float, float]] = {}
         self._turn = threading.Lock()
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 from supervisor.model.access import Right
 from supervisor.store.alerts import AlertView
 from supervisor.store.ledger.alerts import Telling
-from supervisor.web.api.endpoint import READ, WRITE, Endpoint, Nothing, wrong
+from supervisor.web.api.endpoint import READ, WRITE, Endpoint, Moment, Nothing, wrong
 from supervisor.web.visit import Visit
 
 #: Some thousand alerts; Alertmanager does not repeat what was refused as too large.
@@ -29,8 +29,8 @@ class ToldAlert(msgspec.Struct, kw_only=True):
     status: Literal["firing", "resolved"]
     labels: Texts
     annotations: Texts = {}
-    starts_at: datetime = msgspec.field(name="startsAt")
-    ends_at: datetime | None = msgspec.field(name="endsAt", default=None)
+    starts_at: Moment = msgspec.field(name="startsAt")
+    ends_at: Moment | None = msgspec.field(name="endsAt", default=None)
     fingerprint: Fingerprint
 
 
@@ -65,9 +65,9 @@ class Alert(msgspec.Struct, kw_only=True):
     severity: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
-    starts_at: datetime
-    ends_at: datetime | None
-    received_at: datetime
+    starts_at: Moment
+    ends_at: Moment | None
+    received_at: Moment
 
 
 class Alerts(msgspec.Struct):

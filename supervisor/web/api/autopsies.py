@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -11,7 +10,7 @@ from msgspec import Meta
 from supervisor.model.access import Right
 from supervisor.store import AutopsyRecord
 from supervisor.store.view import AutopsyFilter
-from supervisor.web.api.endpoint import READ, Endpoint, Nothing, Trouble
+from supervisor.web.api.endpoint import READ, Endpoint, Moment, Nothing, Trouble
 from supervisor.web.download import Gone, sent
 from supervisor.web.visit import Answer, Visit
 
@@ -42,7 +41,7 @@ class Autopsy(msgspec.Struct, kw_only=True):
     verdict: str | None
     diagnosis: str | None
     causes: list[Any]
-    created_at: datetime
+    created_at: Moment
     bytes: int
     ms: int
 

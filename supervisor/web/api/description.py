@@ -10,7 +10,6 @@ from flask import Response, request
 from supervisor import __version__
 from supervisor.web.api.endpoint import READ, Endpoint, Nothing
 from supervisor.web.api.openapi import describe
-from supervisor.web.api.submit import NewTask
 from supervisor.web.visit import Visit
 
 
@@ -18,7 +17,7 @@ def document(server: str = "") -> dict[str, Any]:
     """Return the description of the whole API; `server` is the path below which a site is."""
     from supervisor.web.api import ENDPOINTS
 
-    return describe(ENDPOINTS, (NewTask,), __version__, server)
+    return describe(ENDPOINTS, __version__, server)
 
 
 def get_openapi(_visit: Visit, _query: Nothing, _body: None) -> Response:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from werkzeug.exceptions import HTTPException
 
 from supervisor.model.access import Right
 
+#: A time with its offset.
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 PREFIX = "/api/v1"
 #: Of a body, unless its endpoint says more.
 BODY_MAX = 64 * 1024

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -13,7 +13,7 @@ from supervisor.model.order import Order, OrderKind
 from supervisor.store.view import NodeView
 from supervisor.store.vitals import VitalsView
 from supervisor.web.api.acts import Reason
-from supervisor.web.api.endpoint import READ, WRITE, Endpoint, Nothing, Trouble
+from supervisor.web.api.endpoint import READ, WRITE, Endpoint, Moment, Nothing, Trouble
 from supervisor.web.api.tasks import find
 from supervisor.web.visit import Visit
 from supervisor.words.roll import Roll, roll_call
@@ -33,8 +33,8 @@ class Node(msgspec.Struct, kw_only=True):
     pid: int
     version: str
     listen: str
-    started_at: datetime
-    ended_at: datetime | None
+    started_at: Moment
+    ended_at: Moment | None
     note: str | None
     running: int
     lease_left_s: float | None
@@ -55,8 +55,8 @@ class Worker(msgspec.Struct):
     worker_id: str
     node_id: str
     pid: int
-    started_at: datetime
-    ended_at: datetime | None
+    started_at: Moment
+    ended_at: Moment | None
     exit: str | None
 
 
@@ -83,7 +83,7 @@ class VitalsWanted(msgspec.Struct):
 class Reading(msgspec.Struct):
     """What a node saw of itself and its workers at one moment."""
 
-    at: datetime
+    at: Moment
     node: dict[str, Any]
     workers: list[dict[str, Any]]
 
@@ -104,8 +104,8 @@ class OrderView(msgspec.Struct, kw_only=True):
     attempt: int | None
     operator: str
     reason: str
-    created_at: datetime
-    answered_at: datetime | None
+    created_at: Moment
+    answered_at: Moment | None
     answer: str | None
 
 

@@ -31,15 +31,12 @@ _ABOUT = (
 )
 
 
-def describe(
-    endpoints: Sequence[Endpoint], extra: Sequence[type], version: str, server: str = ""
-) -> dict[str, Any]:
+def describe(endpoints: Sequence[Endpoint], version: str, server: str = "") -> dict[str, Any]:
     """Return the description as JSON data.
 
-    Shapes: `extra` are structs that are named in schemas and are no endpoint's own. `server` is the
-    path below which the site is reached.
+    `server` is the path below which the site is reached.
     """
-    shapes = list(dict.fromkeys([*_shapes(endpoints), *extra, Problem]))
+    shapes = list(dict.fromkeys([*_shapes(endpoints), Problem]))
     schemas, components = msgspec.json.schema_components(shapes, ref_template=_REFERENCE)
     known = dict(zip(shapes, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -11,7 +10,7 @@ from msgspec import Meta
 from supervisor.model.access import Right
 from supervisor.store.levels import Gate, QueueLevel, gates, levels
 from supervisor.web.api.acts import Reason
-from supervisor.web.api.endpoint import READ, WRITE, Endpoint, Nothing
+from supervisor.web.api.endpoint import READ, WRITE, Endpoint, Moment, Nothing
 from supervisor.web.visit import Visit
 
 Priority = Annotated[int, Meta(ge=0, le=9)]
@@ -26,7 +25,7 @@ class Level(msgspec.Struct):
     in_queue: int
     scheduled: int
     running: int
-    oldest_due: datetime | None
+    oldest_due: Moment | None
 
 
 class Pause(msgspec.Struct):
@@ -37,7 +36,7 @@ class Pause(msgspec.Struct):
     paused: bool
     by: str | None
     reason: str | None
-    at: datetime
+    at: Moment
 
 
 class Queues(msgspec.Struct):
@@ -63,7 +62,7 @@ class ResumeGiven(msgspec.Struct, forbid_unknown_fields=True):
 
     reason: Reason
     priority: Priority | None = None
-    paused_at: Annotated[datetime, Meta(tz=True)] | None = None
+    paused_at: Moment | None = None
 
 
 class PauseAnswer(msgspec.Struct):

@@ -82,7 +82,13 @@ def _converted(given: Mapping[str, Any], kind: type[msgspec.Struct], *, is_text:
     for path, text in _texts(given, ""):
         if bad := bad_text(text):
             raise wrong(path, f"must not hold {bad}")
+    given = given if is_text else {name: whole(value) for name, value in given.items()}
     return converted(given, kind, is_text=is_text)
+
+
+def whole(value: Any) -> Any:
+    """Return 3 for 3.0: to JSON they are the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def converted(given: Mapping[str, Any], kind: type[T], *, is_text: bool = False) -> T:

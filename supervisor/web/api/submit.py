@@ -24,7 +24,7 @@ from supervisor.model.spec import (
     parse_spec,
 )
 from supervisor.web.api.endpoint import WRITE, Endpoint, Nothing
-from supervisor.web.api.reading import converted
+from supervisor.web.api.reading import converted, whole
 from supervisor.web.visit import Visit
 
 MANY_MAX = 1000
@@ -39,7 +39,7 @@ Seconds = Annotated[float, Meta(gt=0, le=MAX_TIMEOUT_S)]
 Tag = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
-class NewTask(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NewTask(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A task to submit. What is left out is taken from its type, its queue or the settings.
 
     Whoever sends it is written down as its submitter.
@@ -85,14 +85,13 @@ class NewTask(msgspec.Struct, kw_only=True, omit_defaults=True):
 class NewTasks(msgspec.Struct, forbid_unknown_fields=True):
     """Tasks to submit in one transaction: all of them or none."""
 
-    tasks: Annotated[
-        list[dict[str, Any]],
-        Meta(
-            min_length=1,
-            max_length=MANY_MAX,
-            extra_json_schema={"items": {"$ref": "#/components/schemas/NewTask"}},
-        ),
-    ]
+    tasks: Annotated[list[NewTask], Meta(min_length=1, max_length=MANY_MAX)]
+
+
+class _Unchecked(msgspec.Struct, forbid_unknown_fields=True):
+    """The same, of which each task is checked on its own: all that is wrong is told at once."""
+
+    tasks: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=MANY_MAX)]
 
 
 class Submitted(msgspec.Struct):
@@ -125,7 +124,7 @@ def submit_tasks(visit: Visit, _: Nothing, body: Mapping[str, Any]) -> ManySubmi
     """Submit many tasks in one transaction: all or none of them."""
     problems: list[Problem] = []
     specs: list[TaskSpec] = []
-    for index, raw in enumerate(converted(body, NewTasks).tasks):
+    for index, raw in enumerate(converted(body, _Unchecked).tasks):
         try:
             specs.append(_checked(visit, raw))
         except InvalidSpec as exc:
@@ -141,7 +140,8 @@ def submit_tasks(visit: Visit, _: Nothing, body: Mapping[str, Any]) -> ManySubmi
 
 def _checked(visit: Visit, raw: Mapping[str, Any]) -> TaskSpec:
     """Check all fields. Raises: InvalidSpec."""
-    signed = {**raw, "submitted_by": visit.person.name}
+    given = {name: value if name == "params" else whole(value) for name, value in raw.items()}
+    signed = {**given, "submitted_by": visit.person.name}
     if "submitted_by" not in raw:
         return parse_spec(signed)
     problems = [Problem("submitted_by", "is who sends it: leave it out")]

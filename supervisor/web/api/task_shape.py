@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +15,7 @@ from supervisor.model.spec import NO_SOFT_TIMEOUT
 from supervisor.model.states import State
 from supervisor.store import TaskView
 from supervisor.store.view import AttemptView, TaskLine
+from supervisor.web.api.endpoint import Moment
 
 Limit = float | Literal["none"] | None
 
@@ -26,7 +26,7 @@ class StopRequest(msgspec.Struct):
     kind: str
     by: str
     reason: str
-    at: datetime
+    at: Moment
 
 
 class TaskInList(msgspec.Struct, kw_only=True):
@@ -38,9 +38,9 @@ class TaskInList(msgspec.Struct, kw_only=True):
     priority: int
     state: State
     reason: str
-    run_after: datetime
-    created_at: datetime
-    ended_at: datetime | None
+    run_after: Moment
+    created_at: Moment
+    ended_at: Moment | None
     attempt: int
     retry_count: int
     crash_count: int
@@ -51,8 +51,8 @@ class TaskInList(msgspec.Struct, kw_only=True):
     mark: StopRequest | None
     node_id: str | None
     worker_id: str | None
-    claimed_at: datetime | None
-    started_at: datetime | None
+    claimed_at: Moment | None
+    started_at: Moment | None
     error_type: str | None
     error: str | None
     verdict: str | None
@@ -65,9 +65,9 @@ class Attempt(msgspec.Struct, kw_only=True):
     node_id: str
     worker_id: str
     pid: int
-    claimed_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
+    claimed_at: Moment
+    started_at: Moment | None
+    ended_at: Moment | None
     timeout: float | None
     soft_timeout: Limit
     outcome: State | None
@@ -89,7 +89,7 @@ class LadderStep(msgspec.Struct):
 
     step: str
     attempt: int | None
-    at: datetime
+    at: Moment
     by: str
     note: str | None
 
@@ -98,7 +98,7 @@ class Checkpoint(msgspec.Struct):
     """What an attempt saved last for the next one."""
 
     attempt: int
-    at: datetime
+    at: Moment
     value: Any
 
 
@@ -110,7 +110,7 @@ class AutopsyOfTask(msgspec.Struct):
     status: str
     verdict: str | None
     diagnosis: str | None
-    created_at: datetime
+    created_at: Moment
     bytes: int
 
 
@@ -128,7 +128,7 @@ class Task(TaskInList, kw_only=True):
     max_retries: int | None
     dedup_held: bool
     dedup_ttl: float | None
-    dedup_until: datetime | None
+    dedup_until: Moment | None
     parent_id: str | None
     traceparent: str | None
     node_gone: bool
@@ -145,7 +145,7 @@ class HistoryEntry(msgspec.Struct):
     audit_id: int
     task_id: str | None
     attempt: int | None
-    at: datetime
+    at: Moment
     from_state: State | None
     to_state: State | None
     operator: str

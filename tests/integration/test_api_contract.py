@@ -1,0 +1,85 @@
+"""The API keeps to its own description, whatever it is sent: schemathesis over the running process.
+
+Every operation gets what is allowed and what is not, with ids that exist and ids that do not: no
+answer may be a 5xx, or one that the description does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from pages import PagesUnderTest, pages
+from schemathesis import Case, GenerationMode
+from schemathesis.openapi import from_path
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from supervisor.model.access import Role
+
+DESCRIPTION = Path(__file__).parents[2] / "docs" / "openapi.json"
+EXAMPLES = 5
+SCHEMA = from_path(DESCRIPTION)
+SCHEMA.config.generation.update(allow_x00=False)  # no store can keep one: it is told with 400
+OPERATIONS = [found.ok() for found in SCHEMA.get_all_operations()]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site with something of each kind in it."""
+
+    site: PagesUnderTest
+    headers: dict[str, str]
+    ids: Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with pages(tmp_path_factory.mktemp("contract"), web_rate="100000") as site:
+        task_id = site.app.submit({"type": "greet", "params": {"a": [1]}}).task_id
+        site.client.cancel(task_id, by="tester", reason="an ended one")
+        site.add_autopsy(task_id)
+        token = site.add_token("all", Role.ADMIN, autopsies=True)
+        ids = {"task_id": task_id, "autopsy_id": "evidence-1", "queue": "default", "verb": "rerun"}
+        yield Place(site, {"Authorization": f"Bearer {token}"}, ids)
+        assert "web.failed" not in site.log.read_text()
+
+
+def test_what_is_served_is_what_the_documents_have(place: Place) -> None:
+    served = place.site.browser().get("/api/v1/openapi.json").text
+    assert json.loads(served) == json.loads(DESCRIPTION.read_text())
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=str)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.label)
+def test_an_operation_keeps_its_word(place: Place, operation: Any, mode: GenerationMode) -> None:
+    names = [parameter.name for parameter in operation.path_parameters]
+    known = {name: place.ids[name] for name in names if name in place.ids}
+
+    # That a soft limit is below the hard one is no rule that a schema can say.
+    left_out = [positive_data_acceptance] if operation.tags == ["submit"] else []
+
+    def check(case: Case) -> None:
+        base = place.site.base.rstrip("/")
+        case.call_and_validate(base_url=base, headers=place.headers, excluded_checks=left_out)
+
+    if mode is GenerationMode.NEGATIVE and not (names or operation.query or operation.body):
+        return  # nothing of it can be wrong
+    for path in [None, known] if known and mode is GenerationMode.POSITIVE else [None]:
+        cases = operation.as_strategy(generation_mode=mode, path_parameters=path)
+        _within_bounds(given(cases)(check))()
+
+
+def _within_bounds(test: Any) -> Any:
+    return settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )(test)

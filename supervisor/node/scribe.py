@@ -19,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from supervisor.clock import Clock
-from supervisor.errors import IllegalTransition, StoreBusy, StoreUnavailable, SupervisorError
+from supervisor.errors import IllegalTransition, StoreUnavailable, SupervisorError
 from supervisor.model.spec import parse_spec
 from supervisor.model.trace import Trace
 from supervisor.node import port
@@ -41,9 +41,6 @@ IDLE_S = 0.5
 #: Who wrote an event has rung for it by then: to ring again for what is being claimed is in vain.
 RUNG_BY_THEN = timedelta(seconds=1)
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 2.0
-
-#: A transaction that another one stood in the way of is tried so often, after a short pause.
-BUSY_TRIES, BUSY_PAUSE_S = 8, (0.001, 0.02)
 
 _QUESTIONS = (
     port.ClaimFor,
@@ -179,7 +176,7 @@ class StoreScribe:
             return quiet
         began = self._clock.mono()
         try:
-            answers = self._write_anew(claims)
+            answers = self._write(self._kept, claims)
             self._kept = []
         except StoreUnavailable:
             raise
@@ -198,37 +195,37 @@ class StoreScribe:
             self._pause_s = PAUSE_S  # once the answers are out: nobody waits for it
         return answers
 
-    def _write_anew(self, claims: Sequence[port.ClaimFor]) -> list[port.Reply]:
-        """Write all, again while other transactions stand in the way."""
-        for left in reversed(range(BUSY_TRIES)):
-            try:
-                return self._write(self._kept, claims)
-            except StoreBusy:
-                self._metrics.inc("store_conflicts_total")
-                if not left:
-                    raise
-            self._clock.sleep(random.uniform(*BUSY_PAUSE_S))
-        raise AssertionError("the last try either returned or raised")
-
     def _write(
         self, writes: Sequence[port.Request], claims: Sequence[port.ClaimFor]
     ) -> list[port.Reply]:
-        answers: list[port.Reply] = []
-        claimed: list[Callable[[], port.Reply]] = []
-        sent_boot = self._clock.boot()
-        with self._ledger.transaction() as tx:
-            finishes = [r for r in writes if isinstance(r, port.Finish)]
-            for request in writes:
-                if not isinstance(request, port.Finish):
-                    answers += self._put(tx, request)
-            if finishes:
-                answers.append(self._finish(tx, finishes))
-            for request in [r for r in writes if isinstance(r, port.Revive)][-1:]:
-                known = tx.revive(self._node_id, request.lease_s, self._store.skew_s)
-                renewed = port.LeaseRenewed(sent_boot, self._store.skew_s)
-                answers.append(renewed if known else port.StoreGone())
-            claimed += [self._claim(tx, claim) for claim in claims]
+        """Write all in one transaction, again while others stand in the way."""
+        sent_boot = self._clock.boot()  # of the first try: a lease counts from no later
+
+        def act(tx: Transaction) -> tuple[list[port.Reply], list[Callable[[], port.Reply]]]:
+            answers = self._put_all(tx, writes, sent_boot)
+            return answers, [self._claim(tx, claim) for claim in claims]
+
+        answers, claimed = self._ledger.run(act, conflicted=self._conflicted)
         return [*answers, *(answer() for answer in claimed)]
+
+    def _conflicted(self) -> None:
+        self._metrics.inc("store_conflicts_total")
+
+    def _put_all(
+        self, tx: Transaction, writes: Sequence[port.Request], sent_boot: float
+    ) -> list[port.Reply]:
+        answers: list[port.Reply] = []
+        finishes = [r for r in writes if isinstance(r, port.Finish)]
+        for request in writes:
+            if not isinstance(request, port.Finish):
+                answers += self._put(tx, request)
+        if finishes:
+            answers.append(self._finish(tx, finishes))
+        for request in [r for r in writes if isinstance(r, port.Revive)][-1:]:
+            known = tx.revive(self._node_id, request.lease_s, self._store.skew_s)
+            renewed = port.LeaseRenewed(sent_boot, self._store.skew_s)
+            answers.append(renewed if known else port.StoreGone())
+        return answers
 
     def _one_by_one(self) -> list[port.Reply]:
         """Write each request alone, so that one that cannot be written takes no other with it."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from ledger_scene import NODE, START, Scene
 
+from supervisor.errors import StoreBusy
 from supervisor.model import outcome as ended
 from supervisor.model.record import Due
-from supervisor.store import AutopsyRecord, Orphan, WorkerRecord
+from supervisor.store import AutopsyRecord, Orphan, Transaction, WorkerRecord
+from supervisor.store.ledger.transaction import TRIES
 from supervisor.store.schema import audit_log, outbox
 from supervisor.store.view import TypeView
 
@@ -144,3 +147,33 @@ def test_a_note_moves_nothing(scene: Scene) -> None:
         "stalled",
         "no progress for 300 s",
     )
+
+
+def test_what_another_stands_in_the_way_of_is_tried_again_and_told(scene: Scene) -> None:
+    told: list[int] = []
+    tried: list[Transaction] = []
+    scene.register()
+
+    def act(tx: Transaction) -> str:
+        tx.end_node(NODE, START, f"try {len(tried)}")
+        tried.append(tx)
+        if len(tried) < 4:
+            raise StoreBusy("another one was first")
+        return "done"
+
+    assert scene.ledger.run(act, conflicted=lambda: told.append(len(tried))) == "done"
+    assert told == [1, 2, 3]
+    assert scene.rows(audit_log, "reason", "note")[1:] == [
+        ("node_ended", "node_a: try 3"),
+    ]
+
+
+def test_what_stays_in_the_way_is_told_and_raised(scene: Scene) -> None:
+    told: list[int] = []
+
+    def act(_tx: Transaction) -> None:
+        raise StoreBusy("another one was first")
+
+    with pytest.raises(StoreBusy):
+        scene.ledger.run(act, conflicted=lambda: told.append(1))
+    assert len(told) == TRIES

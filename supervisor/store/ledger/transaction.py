@@ -53,7 +53,7 @@ from supervisor.store.record import AutopsyRecord, Orphan, Retired, WorkerRecord
 from supervisor.store.session import Session
 
 #: A transaction that others stood in the way of is tried so often, after a pause of so long.
-TRIES, AGAIN_AFTER_S = 6, (0.001, 0.02)
+TRIES, AGAIN_AFTER_S = 8, (0.001, 0.02)
 
 T = TypeVar("T")
 
@@ -363,6 +363,10 @@ class Transaction(Look):
         retire.forget_audit(self._session, audit_ids)
 
 
+def _pass() -> None:
+    """Tell nobody."""
+
+
 class Ledger:
     """The sole writer of the store. Safe to share between threads."""
 
@@ -370,17 +374,18 @@ class Ledger:
         self.store = store
         self.clock = clock or store.clock
 
-    def run(self, act: Callable[[Transaction], T]) -> T:
+    def run(self, act: Callable[[Transaction], T], *, conflicted: Callable[[], None] = _pass) -> T:
         """Do it in a transaction of its own, anew when another one got in its way.
 
-        `act` may be called several times; what it returned last was committed. Raises:
-        StoreUnavailable.
+        `act` may be called several times; what it returned last was committed. `conflicted` is
+        told each time it was in vain. Raises: StoreUnavailable.
         """
         for left in reversed(range(TRIES)):
             try:
                 with self.transaction() as transaction:
                     return act(transaction)
             except StoreBusy:
+                conflicted()
                 if not left:
                     raise
             self.clock.sleep(random.uniform(*AGAIN_AFTER_S))

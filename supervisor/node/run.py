@@ -116,6 +116,7 @@ class Node:
     ) -> None:
         process.become_reaper()
         process.raise_descriptor_limit()
+        process.share_arenas()
         sys.setswitchinterval(SWITCH_S)
         self._store = open_store(settings.store, create=True, clock=SystemClock())
         self._clock: Clock = self._store.clock

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ QUEUES, TYPES, SLOTS, LIVES = 5, 30, 64, 5_000
 #: Series and seconds of the largest app that is promised; the seconds are of a machine that takes
 #: `STANDARD_S` for `standard`.
 SERIES_MOST, SCRAPE_S, STANDARD_S = 6_000, 0.050, 0.0066
+ARENA_BYTES = 64 * 2**20
 
 
 def standard() -> None:
@@ -136,9 +138,22 @@ def test_hundreds_of_real_lives_leave_no_trace(start_node: Start) -> None:
     assert spawned >= 300
     assert _series(node) == before
     assert _resident_bytes(node.pid) - resident < 8_000_000
+    assert _pools_of_threads(node.pid) <= 1
     assert {slot for name, slot in before if name == "supervisor_worker_open_fds"} == {
         (("slot", "0"),), (("slot", "1"),),
     }  # fmt: skip
+
+
+def _pools_of_threads(pid: int) -> int:
+    """Count what glibc has set aside for threads: 64 MiB each, of which the first part is used."""
+    ranges = [
+        (*(int(end, 16) for end in line.split()[0].split("-")), line.split()[1])
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines()
+    ]
+    return sum(
+        start % ARENA_BYTES == 0 and (used, rest) == ("rw-p", "---p") and end == start + ARENA_BYTES
+        for (start, _, used), (_, end, rest) in pairwise(ranges)
+    )
 
 
 def _run(node: NodeUnderTest, number: int) -> None:

@@ -31,7 +31,8 @@ def sent(visit: Visit, record: AutopsyRecord) -> Answer:
     try:
         file = path.open("rb")
         try:
-            read_bundle(path)
+            read_bundle(path, file)
+            file.seek(0)
             size = os.fstat(file.fileno()).st_size
             if request.method == "GET":  # HEAD takes nothing
                 visit.client.note_download(record, by=visit.person.name)
@@ -41,7 +42,7 @@ def sent(visit: Visit, record: AutopsyRecord) -> Answer:
     except FileNotFoundError:
         raise Gone(
             f"The bundle is not on this host. It was written to {record.path} by "
-            f"{_host(visit, record)}; old bundles are removed after autopsy_keep_days."
+            f"{host_of(visit, record)}; old bundles are removed after autopsy_keep_days."
         ) from None
     except (AutopsyError, OSError) as exc:
         raise Gone(f"The bundle {record.path} cannot be read: {exc}.") from exc
@@ -58,7 +59,8 @@ def sent(visit: Visit, record: AutopsyRecord) -> Answer:
     return answer
 
 
-def _host(visit: Visit, record: AutopsyRecord) -> str:
+def host_of(visit: Visit, record: AutopsyRecord) -> str:
+    """Say whose host a bundle was written on."""
     names = {node.node_id: node.node_name for node in visit.reader.nodes()}
     host = names.get(record.node_id)
     return f"node {record.node_id}" if host is None else f"the node of host {host}"

@@ -6,10 +6,8 @@ of the file is never taken for a formula.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -26,6 +24,7 @@ from supervisor.store import HistoryLine
 from supervisor.store.ledger.audit import ACCESS_REASONS, NoteReason
 from supervisor.store.trail import TrailFilter, TrailPage
 from supervisor.web import wording
+from supervisor.web.spreadsheet import as_csv
 from supervisor.web.visit import Answer, Room, Route, Visit, a_moment, argument, show
 from supervisor.words.veil import veiled_trail
 
@@ -34,8 +33,6 @@ PAGE = 100
 WINDOWS_PAGE, WINDOWS_FILE = 3, 50
 FILE_ROWS_MOST = 10_000
 _ID = re.compile(r"[0-9]{1,18}\Z")
-#: A spreadsheet takes a cell that begins so for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _COLUMNS = ("id", "at", "task_id", "attempt", "from", "to", "operator", "reason", "note")
 
 
@@ -129,14 +126,11 @@ def file(visit: Visit) -> Answer:
     """Send the trail as CSV, the newest rows first."""
     wanted = replace(_wanted(visit), limit=500)
     found = _walked(visit, wanted, WINDOWS_FILE, FILE_ROWS_MOST)
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(_COLUMNS)
-    writer.writerows(_cells(line) for line in veiled_trail(found.lines))
     headers = {"Content-Disposition": "attachment; filename=audit.csv"}
     if found.next_id is not None:
         headers["X-Goes-On-Before"] = str(found.next_id)
-    return Response(text.getvalue(), headers=headers, mimetype="text/csv")
+    rows = map(_values, veiled_trail(found.lines))
+    return Response("".join(as_csv(_COLUMNS, rows)), headers=headers, mimetype="text/csv")
 
 
 def _walked(visit: Visit, wanted: TrailFilter, windows: int, most: int = PAGE) -> TrailPage:
@@ -191,19 +185,10 @@ def _address(before: int | None) -> str:
     return wording.query([*_given().items(), ("before", str(before or ""))])
 
 
-def _cells(line: HistoryLine) -> Sequence[str]:
-    return list(map(_cell, _values(line)))
-
-
-def _values(line: HistoryLine) -> Iterator[object]:
-    yield from (line.audit_id, stamp(line.at), line.task_id, line.attempt)
-    yield from (line.from_state, line.to_state, line.operator, line.reason, line.note)
-
-
-def _cell(value: object) -> str:
-    """Return a cell that a spreadsheet shows as it is; an apostrophe tells it so."""
-    text = "" if value is None else wording.lines(value)
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
+def _values(line: HistoryLine) -> Sequence[object]:
+    moved = (line.from_state, line.to_state)
+    return (line.audit_id, stamp(line.at), line.task_id, line.attempt, *moved,
+            line.operator, line.reason, line.note)  # fmt: skip
 
 
 ROOM = Room("audit", _l("Audit"), Right.TASKS, "u")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from flask import Response, request, send_file
+from flask import Response, request
 from flask_babel import gettext as _
 from markupsafe import Markup
 from werkzeug.exceptions import NotFound
@@ -32,6 +32,7 @@ from supervisor.model.access import Right
 from supervisor.store import AutopsyRecord
 from supervisor.store.ledger.audit import NoteReason
 from supervisor.web import wording
+from supervisor.web.download import Gone, host_of, sent
 from supervisor.web.visit import Answer, Route, Visit, show
 from supervisor.words.sentence import diagnosis
 
@@ -98,21 +99,10 @@ def report(visit: Visit, autopsy_id: str) -> Answer:
 
 def bundle(visit: Visit, autopsy_id: str) -> Answer:
     """Send the file of a bundle, and write down who took it."""
-    record = _record(visit, autopsy_id)
-    found, absent = _opened(visit, record)
-    if found is None:
-        raise NotFound(absent)
-    visit.client.note_download(record, by=visit.person.name)
     try:
-        return send_file(
-            Path(record.path),
-            mimetype="application/zip",
-            as_attachment=True,
-            download_name=f"{autopsy_id}.zip",
-            etag=False,
-        )
-    except OSError as exc:  # removed since it was read
-        raise NotFound(_("The bundle has just been removed.")) from exc
+        return sent(visit, _record(visit, autopsy_id))
+    except Gone as exc:
+        raise NotFound(str(exc)) from exc
 
 
 def ask(visit: Visit) -> Answer:
@@ -176,7 +166,7 @@ def _opened(visit: Visit, record: AutopsyRecord) -> tuple[Bundle | None, str]:
     file = Path(record.path)
     if not file.is_file():
         return None, (
-            f"The bundle is not on this host. It was written by {_host(visit, record)} to "
+            f"The bundle is not on this host. It was written by {host_of(visit, record)} to "
             f"{record.path}; old bundles are removed after autopsy_keep_days."
         )
     found, why = _read(file)
@@ -209,12 +199,6 @@ def _evidence(bundle: Bundle) -> tuple[Sequence[Evidence], str]:
         )
         for one in found
     ], ""
-
-
-def _host(visit: Visit, record: AutopsyRecord) -> str:
-    names = {node.node_id: node.node_name for node in visit.reader.nodes()}
-    host = names.get(record.node_id)
-    return f"node {record.node_id}" if host is None else f"the node of host {host}"
 
 
 def _causes(diagnosis_json: str | None) -> list[dict[str, Any]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from soak import lives
 from soak.endurance import LEEWAY, ROUNDS, WARM_ROUNDS, Standing, grown
+from soak.lives import Look
 
 IDLE = Standing(
     rss_kib=60_000, fds=50, threads=3, memfds=16, processes=6, temp_files=0, shm_files=0
@@ -34,3 +37,29 @@ def test_memory_that_grows() -> None:
     seen = [replace(IDLE, rss_kib=60_000 + 3_600 * n // (ROUNDS - 15)) for n in range(ROUNDS)]
     (found,) = grown([IDLE] * WARM_ROUNDS + seen)
     assert found.startswith("grown: RSS was 60000 KiB when warm, is ")
+
+
+LOOKS = [Look(n, 0.1, 2340 - n % 3, 80_000) for n in range(0, 5001, 10)]
+
+
+def test_lives_that_leave_nothing() -> None:
+    """What grows in the first quarter does not count."""
+    seen = [replace(one, rss_kib=70_000, series=2000) for one in LOOKS[:120]] + LOOKS[120:]
+    assert lives.grown(seen, 5000) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"series": 2341}, "grown: series were 2340 when warm, are 2341"),
+        ({"rss_kib": 84_100}, "grown: RSS was 80000 KiB when warm, is 84100 KiB"),
+        ({"took_s": 0.2}, "grown: a scrape took 0.100 s when warm, takes 0.200 s"),
+    ],
+)
+def test_lives_that_leave_something(change: dict[str, Any], told: str) -> None:
+    seen = LOOKS[:375] + [replace(one, **change) for one in LOOKS[375:]]
+    assert lives.grown(seen, 5000) == [told]
+
+
+def test_lives_that_nobody_saw() -> None:
+    assert lives.grown(LOOKS[:50], 5000) == ["the lives were over before they were looked at"]

@@ -1,8 +1,9 @@
-"""The soak: a long storm, then very many tasks and forced kills, then a storm over three nodes.
+"""The soak: a long storm, then very many tasks and forced kills, then thousands of workers that
+live for one task, then a storm over three nodes.
 
-`make soak ARGS="--tasks 10000 --noop 200000 --kills 500 --fleet 100000"`. Nothing may be left of
-it. Not collected by pytest. Exits with 1 on a violation, and then keeps the directories of the
-nodes. The three nodes share a PostgreSQL and a Redis that are started for it.
+`make soak ARGS="--tasks 10000 --noop 200000 --kills 500 --lives 5000 --fleet 100000"`. Nothing may
+be left of it. Not collected by pytest. Exits with 1 on a violation, and then keeps the directories
+of the nodes. The three nodes share a PostgreSQL and a Redis that are started for it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 import stores
 from harness import NodeUnderTest, eventually
 from soak.endurance import Endurance
+from soak.lives import Lives
 from storm import APP, FLEET, FLEET_SETTINGS, SETTINGS, Storm, chosen_seed, settle
 
 NODE_KILLS = 3
@@ -38,6 +40,7 @@ class Summary:
     violations: list[str] = field(default_factory=list)
     storm: dict[str, Any] = field(default_factory=dict)
     endurance: dict[str, Any] = field(default_factory=dict)
+    lives: dict[str, Any] = field(default_factory=dict)
     fleet: dict[str, Any] = field(default_factory=dict)
     leftover_processes: int = 0
     kept: str = ""
@@ -48,6 +51,7 @@ class Summary:
         lines = [
             *(f"{name}: {value}" for name, value in self.storm.items()),
             *(f"{name}: {value}" for name, value in self.endurance.items()),
+            *(f"lives, {name}: {value}" for name, value in self.lives.items()),
             *(f"fleet, {name}: {value}" for name, value in self.fleet.items()),
             f"leftover processes: {self.leftover_processes}",
             *(f"VIOLATION {one}" for one in self.violations),
@@ -71,6 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.noop or options.kills:
             with _nodes(summary, "endurance", [Endurance.SETTINGS]) as (node,):
                 _endure(node, Endurance(options.noop, options.kills, tell), summary)
+        if options.lives:
+            with _nodes(summary, "lives", [Lives.SETTINGS]) as (node,):
+                _live(node, Lives(options.lives, tell), summary)
         if options.fleet:
             _fleet(options.fleet, summary, tell)
         summary.violations += [f"left behind: socket {one}" for one in os.listdir(runtime)]
@@ -85,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tasks", type=int, default=10_000, help="random tasks of the storm")
     parser.add_argument("--noop", type=int, default=200_000, help="no-op tasks afterwards")
     parser.add_argument("--kills", type=int, default=500, help="forced kills among them")
+    parser.add_argument("--lives", type=int, default=5000, help="workers that live for one task")
     parser.add_argument("--fleet", type=int, default=100_000, help="random tasks on three nodes")
     parser.add_argument("--seed", type=int, help="repeat a storm")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -193,6 +201,12 @@ def _endure(node: NodeUnderTest, run: Endurance, summary: Summary) -> None:
     run.on(node)
     summary.violations += run.violations()
     summary.endurance = run.figures()
+
+
+def _live(node: NodeUnderTest, run: Lives, summary: Summary) -> None:
+    run.on(node)
+    summary.violations += run.violations()
+    summary.lives = run.figures()
 
 
 if __name__ == "__main__":

@@ -66,6 +66,11 @@ class Answer:
         found = re.search(r'<p class="flash \w+" role="\w+">(.*?)</p>', self.text, re.DOTALL)
         return html.unescape(found[1]) if found else ""
 
+    def hidden(self) -> dict[str, str]:
+        """Return what the forms of the page say without showing it."""
+        found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', self.text)
+        return {name: html.unescape(value) for name, value in found}
+
     def token(self) -> str:
         found = re.search(r'name="csrf_token" value="([^"]+)"', self.text)
         assert found is not None, self.text
@@ -115,8 +120,9 @@ class Browser:
         return self.post("/sign-in", token, name=name, password=password, next=next)
 
     def act(self, task_id: str, verb: str, reason: str = "because") -> Answer:
-        token = self.get(f"/tasks/{task_id}").token()
-        return self.post(f"/tasks/{task_id}/{verb}", token, reason=reason)
+        """Load the page of a task and send its form, with all that it says."""
+        seen = self.get(f"/tasks/{task_id}").hidden()
+        return self.post(f"/tasks/{task_id}/{verb}", None, reason=reason, **seen)
 
     def _url(self, path: str) -> str:
         return path if path.startswith("http") else self.base + path

@@ -103,15 +103,18 @@ def test_what_is_over_is_removed_when_it_is_old_or_too_much(
 ) -> None:
     old = replace(SLOW, fingerprint="01d", starts_at=START - ledger_alerts.KEEP)
     fires = replace(old, fingerprint="f")
-    tell(scene, over(old, 1), fires, over(SLOW, 1))
+    old = replace(old, starts_at=old.starts_at - timedelta(seconds=1))
+    long = replace(old, fingerprint="10", ends_at=START - timedelta(days=1))
+    tell(scene, over(old, 1), long, fires, over(SLOW, 1))
     with scene.ledger.transaction() as tx:
         assert tx.alerts.forget(scene.now) == 1
-    assert [one.fingerprint for one in book.find().alerts] == ["a1", "f"]
+    assert [one.fingerprint for one in book.find().alerts] == ["a1", "f", "10"]
     monkeypatch.setattr(ledger_alerts, "KEPT_MOST", 1)
     later = replace(SLOW, fingerprint="b2", starts_at=START + timedelta(seconds=1))
     tell(scene, over(later, 1))
+    scene.pass_time(2)
     with scene.ledger.transaction() as tx:
-        assert tx.alerts.forget(scene.now) == 1
+        assert tx.alerts.forget(scene.now) == 2
     assert [one.fingerprint for one in book.find().alerts] == ["b2", "f"]
 
 

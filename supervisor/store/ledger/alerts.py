@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from sqlalchemy import Integer, bindparam, delete, select, update
 
@@ -59,9 +58,12 @@ class Alerts:
 
     def forget(self, now: datetime) -> int:
         """Remove what is over and old, and the oldest of what is too much; return how many."""
-        gone = self._session.write(_delete_old, self._session.encode(now - KEEP))
+        old = self._session.encode(now - KEEP)
+        gone = self._session.write(_delete_over, old, old)
         row = self._session.row(_select_last_kept, 1, KEPT_MOST)
-        return gone + (0 if row is None else self._session.write(_delete_old, row[0]))
+        if row is not None:
+            gone += self._session.write(_delete_over, row[0], self._session.encode(now))
+        return gone
 
     def _take(self, one: Telling, now: datetime) -> bool:
         session = self._session
@@ -117,6 +119,7 @@ def _select_last_kept() -> Ordered:
     return ordered(query, "one", "kept")
 
 
-def _delete_old() -> Ordered:
-    old: Any = alerts.c.starts_at <= bindparam("old")
-    return ordered(delete(alerts).where(old, alerts.c.ends_at.is_not(None)), "old")
+def _delete_over() -> Ordered:
+    """Began by then (which an index has), and over by then."""
+    began, over = alerts.c.starts_at <= bindparam("began"), alerts.c.ends_at <= bindparam("over")
+    return ordered(delete(alerts).where(began, over), "began", "over")

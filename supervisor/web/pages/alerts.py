@@ -22,6 +22,8 @@ from supervisor.web import wording
 from supervisor.web.visit import Answer, Room, Route, Visit, argument, show
 
 PAGE = 50
+#: Alerts that are shown as firing, the newest; how many there are is told.
+FIRING_SHOWN = 50
 #: Fires always, to show that the way from Prometheus to here is open.
 WATCHDOG = "Watchdog"
 #: Labels that stand elsewhere on the page.
@@ -63,7 +65,9 @@ def page(visit: Visit) -> Answer:
     book = visit.client.alerts
     before_at, before_of = _before()
     found = book.find(before_at, before_of, PAGE)
-    firing = [_shown(visit, one, now) for one in book.firing()]
+    fires = book.firing()
+    watchdog = next((one for one in fires if one.name == WATCHDOG), None)
+    firing = [one for one in fires if one.name != WATCHDOG]
     more = None
     if found.next_at is not None:
         parts = [("before", found.next_at.isoformat()), ("of", found.next_of or "")]
@@ -72,8 +76,9 @@ def page(visit: Visit) -> Answer:
         "alerts.html",
         visit,
         now=now,
-        firing=[one for one in firing if one.alert.name != WATCHDOG],
-        watchdog=next((one for one in firing if one.alert.name == WATCHDOG), None),
+        firing=[_shown(visit, one, now) for one in firing[:FIRING_SHOWN]],
+        left_out=max(0, len(firing) - FIRING_SHOWN),
+        watchdog=None if watchdog is None else _shown(visit, watchdog, now),
         alerts=[_shown(visit, one, now) for one in found.alerts if one.name != WATCHDOG],
         more=more,
         is_first=before_at is None,

@@ -175,7 +175,7 @@ def test_everything_has_a_key(site: PagesUnderTest, browser: Screen) -> None:
         page.wait_for_selector(f"nav a[aria-current]:text-is('{room.label}')")
     page.keyboard.press("g")
     page.keyboard.press("t")
-    page.wait_for_url("**/tasks")
+    page.wait_for_url(f"{site.base}tasks")
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.tagName") == "INPUT"
     page.keyboard.type("jk?")
@@ -210,4 +210,4 @@ def test_keys_can_be_switched_off(site: PagesUnderTest, browser: Screen) -> None
     page.get_by_role("button", name="Close").click()
     page.keyboard.press("g")
     page.keyboard.press("t")
-    page.wait_for_url("**/tasks")
+    page.wait_for_url(f"{site.base}tasks")

@@ -25,6 +25,7 @@ def test_from_an_alert_to_the_bundle(site: PagesUnderTest, browser: Screen, tmp_
     page = browser.page()
     page.goto(f"{site.base}autopsies/latest?type=transfer&verdict=stalled")
     assert page.evaluate("document.activeElement.name") == "name"
+    page.wait_for_selector("input[name=name]:focus")
     page.keyboard.type("anna")
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)

@@ -26,6 +26,7 @@ from supervisor.telemetry.catalog import CATALOG, MIXED, PROCESS, STORE, Metric
 from supervisor.telemetry.catalog_web import WEB_CATALOG
 from supervisor.telemetry.events import EVENTS
 from supervisor.web.api.description import document
+from supervisor.words.text import size
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "tests"))  # the tests of the rules are data, too
@@ -188,11 +189,25 @@ def metrics_page() -> Iterator[str]:
     yield from ("", "## Histogram buckets", "", "| metric | upper edges |", "|---|---|")
     for metric in CATALOG.values():
         if metric.buckets:
-            yield f"| `{metric.full_name}` | {', '.join(f'{edge:g}' for edge in metric.buckets)} |"
+            yield f"| `{metric.full_name}` | {_edges(metric)} |"
     yield from ("", "## Of the pages", "")
     yield "`supervisor web` serves these on `web_listen`, a series once it has been used:"
     yield from ("", "| metric | kind | labels | scope | unit | help |", "|---|---|---|---|---|---|")
     yield from (_metric_row(metric, "process") for metric in WEB_CATALOG.values())
+
+
+def _edges(metric: Metric) -> str:
+    in_bytes = metric.name.endswith("_bytes")
+    return ", ".join(_size(edge) if in_bytes else f"{edge:g}" for edge in metric.buckets)
+
+
+def _size(number: float) -> str:
+    return size(int(number)).replace(".0 ", " ")
+
+
+def _limit(name: str, limit: float) -> str:
+    """A limit as it is given to `--threshold`; bytes also as people read them."""
+    return f"{limit:.0f} ({_size(limit)})" if name.endswith("_bytes") else f"{limit:g}"
 
 
 def _metric_row(metric: Metric, process: str = "node") -> str:
@@ -254,7 +269,7 @@ def alerts_page() -> Iterator[str]:
     yield from ("", "## Thresholds", "", "`--threshold NAME=NUMBER` of the export.")
     yield from ("", "| threshold | default | what it is |", "|---|---|---|")
     for name, text in prose().items():
-        yield f"| `{name}` | {getattr(limits, name):g} | {text} |"
+        yield f"| `{name}` | {_limit(name, getattr(limits, name))} | {text} |"
     yield from ("", "## Who is told", "", "| receiver | what it is |", "|---|---|")
     yield from (f"| {name} | {text} |" for name, text in RECEIVERS.items())
 

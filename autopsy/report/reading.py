@@ -50,6 +50,11 @@ def number(value: Any) -> float | None:
     return value if is_number and -_MOST < value < _MOST else None
 
 
+def figure(found: float) -> str:
+    """Return a number that the patient chose; digits as long as people can read them."""
+    return f"{found:.0f}" if abs(found) < 1e15 and found == int(found) else f"{found:g}"
+
+
 def count(value: Any) -> int:
     """Return a whole number that is not negative; 0 for anything else."""
     found = number(value)

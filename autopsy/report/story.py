@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from autopsy.report.part import Block, Lines, Part, Table
-from autopsy.report.reading import mapping, number, rows, size, text
+from autopsy.report.reading import figure, mapping, number, rows, size, text
 from autopsy.section import Payload
 
 _LOOKS_SHOWN = 10
@@ -71,8 +71,8 @@ def _end(facts: Payload) -> Iterator[str]:
     progress = mapping(facts.get("progress"))
     done, total = number(progress.get("done")), number(progress.get("total"))
     if done is not None:
-        of = f" of {total:g}" if total is not None else ""
-        yield f"progress {done:g}{of} when last seen"
+        of = f" of {figure(total)}" if total is not None else ""
+        yield f"progress {figure(done)}{of} when last seen"
     if number(facts.get("max_rss_bytes")):
         yield f"most memory used: {size(facts['max_rss_bytes'])}"
     for key, name in (("exit", "exit"), ("exit_detail", "exit, more exactly")):

@@ -102,8 +102,7 @@ def amount(value: float | None, unit: str = "") -> str:
         return size(int(value))
     if unit == "ratio":
         return percent(value)
-    text = f"{value:,}" if value == int(value) else f"{value:.3g}"
-    return f"{text} {unit}".rstrip()
+    return f"{number(value)} {unit}".rstrip()
 
 
 def number(value: float) -> str:

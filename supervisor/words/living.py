@@ -17,7 +17,7 @@ from supervisor.clock import SystemClock
 from supervisor.errors import Refused
 from supervisor.model.states import State
 from supervisor.words.roll import Roll, last_word, roll_call
-from supervisor.words.text import span
+from supervisor.words.text import figure, span
 
 if TYPE_CHECKING:
     from supervisor.store import Reader, Store, TaskLine, TaskView, WorkerRecord
@@ -92,7 +92,9 @@ class Progress:
         waits = f"; {self.waits}" if self.waits else ""
         if self.done is None:
             return f"none reported{waits}"
-        share = f"{self.done:g}" if self.total is None else f"{self.done:g} of {self.total:g}"
+        share = figure(self.done)
+        if self.total is not None:
+            share += f" of {figure(self.total)}"
         return f"{share}, {span(self.still_s)} ago{waits}"
 
 

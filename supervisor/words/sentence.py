@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from supervisor.model.states import CRASH_REASONS, Reason, State
-from supervisor.words.text import ago, plain, size, span
+from supervisor.words.text import ago, figure, plain, size, span
 from supervisor.words.tongue import say
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ def last_progress(attempt: AttemptView) -> str | None:
     if done is None:
         return None
     if total is None:
-        return say("%(done)g when last seen", done=done)
-    return say("%(done)g of %(total)g when last seen", done=done, total=total)
+        return say("%(done)s when last seen", done=figure(done))
+    return say("%(done)s of %(total)s when last seen", done=figure(done), total=figure(total))
 
 
 def diagnosis(record: AutopsyRecord) -> str | None:
@@ -166,4 +166,4 @@ def _used(name: str, value: float) -> str:
         return f"{name.removesuffix('_bytes')} {size(int(value))}"
     if name.endswith("_s"):
         return f"{name.removesuffix('_s')} {span(value)}"
-    return f"{name} {value:g}"
+    return f"{name} {figure(value)}"

@@ -53,6 +53,15 @@ def clock(moment: datetime | None) -> str:
     return "-" if moment is None else stamp(moment)
 
 
+def figure(number: float) -> str:
+    """Return a number that somebody else chose: no exponent while it has digits people can read."""
+    if abs(number) >= 1e15:
+        return f"{number:g}"
+    if number == int(number):
+        return f"{number:.0f}"
+    return f"{number:.1f}" if abs(number) >= 1e5 else f"{number:g}"
+
+
 def size(count: int) -> str:
     """Return bytes in the unit people read."""
     number = float(count)

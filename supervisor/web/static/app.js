@@ -241,7 +241,7 @@ const charts = {
       return `${(value / 1024 ** step).toFixed(step ? 1 : 0)} ${["B", "KiB", "MiB", "GiB", "TiB"][step]}`;
     }
     if (unit === "ratio") return `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`;
-    const text = Number.isInteger(value) ? value.toLocaleString() : String(Number(value.toPrecision(3)));
+    const text = Number.isInteger(value) || Math.abs(value) >= 1000 ? Math.round(value).toLocaleString() : String(Number(value.toPrecision(3)));
     return unit ? `${text} ${unit}` : text;
   },
 };

@@ -8,10 +8,13 @@ from __future__ import annotations
 from types import ModuleType
 
 from supervisor.web.api import (
+    access,
     acts,
     alertmanager,
     audit,
     autopsies,
+    bulk,
+    dead,
     description,
     nodes,
     numbers,
@@ -26,12 +29,15 @@ ROOMS: tuple[ModuleType, ...] = (
     tasks,
     submit,
     acts,
+    bulk,
+    dead,
     queues,
     nodes,
     autopsies,
     numbers,
     audit,
     alertmanager,
+    access,
     description,
 )
 ENDPOINTS: tuple[Endpoint, ...] = tuple(one for room in ROOMS for one in room.ENDPOINTS)

@@ -8,10 +8,12 @@ import msgspec
 from msgspec import Meta
 
 from supervisor.model.access import Right
-from supervisor.model.record import Acted
+from supervisor.model.record import Acted, Seen
 from supervisor.model.record import Answer as Outcome
 from supervisor.model.states import State
 from supervisor.web.api.endpoint import WRITE, Endpoint, Nothing, Trouble
+from supervisor.web.api.submit import Submitted
+from supervisor.web.api.tasks import find
 from supervisor.web.visit import Visit
 
 MANY_MAX = 1000
@@ -28,10 +30,25 @@ Reason = Annotated[
 TaskId = Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$")]
 
 
+class SeenGiven(msgspec.Struct, forbid_unknown_fields=True):
+    """How the task was when somebody decided: if it is another by now, nothing is done (409)."""
+
+    state: State
+    attempt: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
 class Act(msgspec.Struct, forbid_unknown_fields=True):
     """Why something is done."""
 
     reason: Reason
+    seen: SeenGiven | None = None
+
+
+class CopyGiven(msgspec.Struct, forbid_unknown_fields=True):
+    """Why a copy is submitted; with `copy_id` the same call makes but one."""
+
+    reason: Reason
+    copy_id: TaskId | None = None
 
 
 class ActOnMany(msgspec.Struct, forbid_unknown_fields=True):
@@ -66,7 +83,8 @@ def act_on_task(visit: Visit, _: Nothing, body: Act, task_id: str, verb: str) ->
     state of the task does not allow it, with `state` and `answer`; to ask for what is being done
     already is no error.
     """
-    (done,) = _act(visit, [task_id], verb, body.reason)
+    seen = None if body.seen is None else Seen(body.seen.state, body.seen.attempt)
+    (done,) = _act(visit, [task_id], verb, body.reason, seen)
     answer = _answer(done)
     if done.answer == Outcome.NOT_FOUND:
         raise Trouble(404, f"No task {task_id} is in the store.")
@@ -84,13 +102,24 @@ def act_on_tasks(visit: Visit, _: Nothing, body: ActOnMany, verb: str) -> ActAns
     return ActAnswers([_answer(one) for one in acted], done, len(acted) - done)
 
 
-def _act(visit: Visit, task_ids: list[str], verb: str, reason: str) -> list[Acted]:
+def resubmit_task(visit: Visit, _: Nothing, body: CopyGiven, task_id: str) -> tuple[Submitted, int]:
+    """Submit a copy of a task: the same params and limits, due at once, without dedup key."""
+    find(visit, task_id)
+    made = visit.client.resubmit(
+        task_id, by=visit.person.name, reason=body.reason.strip(), copy_id=body.copy_id
+    )
+    return Submitted(made.task_id, made.created), 201 if made.created else 200
+
+
+def _act(
+    visit: Visit, task_ids: list[str], verb: str, reason: str, seen: Seen | None = None
+) -> list[Acted]:
     act = {
         "cancel": visit.client.cancel,
         "fail": visit.client.fail,
         "rerun": visit.client.rerun,
     }[verb]
-    return act(task_ids, by=visit.person.name, reason=reason.strip())
+    return act(task_ids, by=visit.person.name, reason=reason.strip(), seen=seen)
 
 
 def _answer(acted: Acted) -> ActAnswer:
@@ -98,6 +127,10 @@ def _answer(acted: Acted) -> ActAnswer:
 
 
 ENDPOINTS = (
+    Endpoint(
+        method=WRITE, rule="/tasks/<task_id>/resubmit", function=resubmit_task,
+        needs=Right.SUBMIT, body=CopyGiven, answer=Submitted, codes=(200, 201), errors=(404, 409),
+    ),
     Endpoint(
         method=WRITE, rule="/tasks/<task_id>/<verb>", function=act_on_task, needs=Right.ACT,
         body=Act, answer=ActAnswer, errors=(404, 409),

@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 from msgspec import UNSET
 
-from supervisor.web.api.endpoint import PREFIX, READ, Endpoint, pattern_of
+from supervisor.web.api.endpoint import PREFIX, Endpoint, pattern_of
 from supervisor.web.api.problem import MIMETYPE, Problem, title_of
 
 JSON = "application/json"
@@ -172,7 +172,7 @@ def _responses(endpoint: Endpoint, known: dict[Any, Any]) -> dict[str, Any]:
     made = {str(code): {"description": title_of(code), "content": good} for code in endpoint.codes}
     codes = {*EVERYWHERE, *endpoint.errors}
     codes |= set(WITH_RIGHT) if endpoint.needs is not None else set()
-    codes |= set(WITH_BODY) if endpoint.method != READ else set()
+    codes |= set(WITH_BODY) if endpoint.body is not None else set()
     for code in sorted(codes):
         made[str(code)] = {"$ref": f"#/components/responses/{_word(code)}"}
     return made

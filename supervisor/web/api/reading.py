@@ -14,6 +14,7 @@ import msgspec
 from flask import request
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from supervisor.model.query import QueryError
 from supervisor.model.spec import bad_text
 from supervisor.web.api.endpoint import Endpoint, Trouble, pattern_of, wrong
 
@@ -73,6 +74,18 @@ def body_of(endpoint: Endpoint) -> Any:
     return _converted(given, endpoint.body, is_text=False)
 
 
+def bad_query(field: str, error: QueryError) -> Trouble:
+    """Return the refusal of a query that cannot be read, with the place where that is."""
+    return Trouble(
+        422,
+        error.message,
+        fields={field: error.message},
+        remedy=error.remedy,
+        position=error.position,
+        length=error.length,
+    )
+
+
 def _takes_many(kind: Any) -> bool:
     kind = getattr(kind, "__origin__", kind)
     return any(getattr(kind, "__origin__", kind) is one for one in _MANY)
@@ -87,7 +100,13 @@ def _converted(given: Mapping[str, Any], kind: type[msgspec.Struct], *, is_text:
 
 
 def whole(value: Any) -> Any:
-    """Return 3 for 3.0: to JSON they are the same number."""
+    """Return 3 for 3.0, to JSON they are the same number; what is deeper no body of ours has."""
+    if isinstance(value, dict):
+        return {name: _flat(one) for name, one in value.items()}
+    return _flat(value)
+
+
+def _flat(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

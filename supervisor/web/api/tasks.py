@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from supervisor.model.access import Right
+from supervisor.model.query import TEXT_MAX, Query, QueryError, parse
 from supervisor.model.states import State
 from supervisor.store import TaskFilter, TaskView
+from supervisor.store.listing import Listing
 from supervisor.web.api.endpoint import READ, Endpoint, Nothing, Trouble
+from supervisor.web.api.reading import bad_query
 from supervisor.web.api.task_shape import (
     AutopsyOfTask,
     HistoryEntry,
@@ -36,6 +39,13 @@ TaskId = Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$")]
 class TasksWanted(msgspec.Struct, kw_only=True):
     """Which tasks to list; what is left out means any."""
 
+    q: Annotated[
+        str,
+        Meta(
+            max_length=TEXT_MAX,
+            description="As in the box above the list: `state:failed type:report.* ran:>5m`.",
+        ),
+    ] = ""
     state: Annotated[list[State], Meta(description="Any of these states; may be repeated.")] = []
     type: Annotated[list[Text], Meta(description="Any of these types; may be repeated.")] = []
     queue: Annotated[list[Text], Meta(description="Any of these queues; may be repeated.")] = []
@@ -47,11 +57,25 @@ class TasksWanted(msgspec.Struct, kw_only=True):
         Annotated[TaskId, Meta(description="`next` of the page before; left out for the first.")]
         | None
     ) = None
+    order: Annotated[Literal["newest", "oldest"], Meta(description="What comes first.")] = "newest"
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX, description="Tasks of a page, at most.")] = 50
 
 
+class CountWanted(msgspec.Struct):
+    """Which tasks to count."""
+
+    q: Annotated[str, Meta(max_length=TEXT_MAX, description="As in the list.")] = ""
+
+
+class Count(msgspec.Struct):
+    """How many tasks there are; at least so many where they were not counted to the end."""
+
+    count: int
+    is_all: bool
+
+
 class Tasks(msgspec.Struct):
-    """One page of tasks, newest first. `next` is the `before` of the next page, null at the end.
+    """One page of tasks. `next` is the `before` of the next page, null at the end.
 
     A page may hold fewer tasks than its limit, even none, and still have a next one: a search reads
     a bounded number of rows at a time.
@@ -84,17 +108,34 @@ class Log(msgspec.Struct):
 
 def list_tasks(visit: Visit, query: TasksWanted, _: None) -> Tasks:
     """List tasks, newest first, a page at a time."""
+    is_newest_first = query.order == "newest"
     wanted = TaskFilter(
+        terms=_terms(query.q),
+        oldest_first=not is_newest_first,
+        before_id=query.before if is_newest_first else None,
+        after_id=None if is_newest_first else query.before,
         states=tuple(dict.fromkeys(query.state)),
         types=tuple(filter(None, query.type)),
         queues=tuple(filter(None, query.queue)),
         text=query.find.strip(),
         tag=query.tag.strip(),
-        before_id=query.before,
         limit=query.limit,
     )
     page = visit.reader.tasks(wanted)
     return Tasks([line_of(task) for task in veiled_lines(page.tasks)], page.next_id)
+
+
+def count_tasks(visit: Visit, query: CountWanted, _: None) -> Count:
+    """Count the tasks of a query, as far as that is cheap."""
+    found = Listing(visit.reader.store).count(TaskFilter(terms=_terms(query.q)))
+    return Count(found.count, found.is_all)
+
+
+def _terms(text: str) -> Query:
+    try:
+        return parse(text)
+    except QueryError as exc:
+        raise bad_query("q", exc) from exc
 
 
 def get_task(visit: Visit, _query: Nothing, _body: None, task_id: str) -> Task:
@@ -150,6 +191,10 @@ ENDPOINTS = (
     Endpoint(
         method=READ, rule="/tasks", function=list_tasks, needs=Right.TASKS,
         query=TasksWanted, answer=Tasks,
+    ),
+    Endpoint(
+        method=READ, rule="/tasks/count", function=count_tasks, needs=Right.TASKS,
+        query=CountWanted, answer=Count,
     ),
     Endpoint(
         method=READ, rule="/tasks/<task_id>", function=get_task, needs=Right.TASKS,

@@ -110,7 +110,9 @@ def remove_user(visit: Visit) -> Answer:
 def add_token(visit: Visit) -> Answer:
     """Make a token and show it, this once."""
     name, role, days = _name(), _role(tuple(Role)), request.form.get("days", "").strip()
-    if days and not (days.isdecimal() and len(days) < 5 and 1 <= int(days) <= DAYS_MOST):
+    if days and not (
+        days.isascii() and days.isdecimal() and len(days) < 5 and 1 <= int(days) <= DAYS_MOST
+    ):
         return _shown(visit, _("A token lasts 1 to %(most)s days.", most=DAYS_MOST)), 422
     if bad := _bad_name(name):
         return _shown(visit, bad), 422

@@ -35,11 +35,12 @@ PATIENCE_S = 300.0
 
 @dataclass(frozen=True)
 class Look:
-    """One scrape, and what the node holds then."""
+    """One scrape, and what the node holds then; `series` are those of no slot."""
 
     lives: int
     took_s: float
     series: int
+    slots: int
     rss_kib: int
 
 
@@ -51,7 +52,7 @@ def grown(looks: Sequence[Look], lives: int) -> list[str]:
         return ["the lives were over before they were looked at"]
     found = []
     before, now = (max(one.series for one in part) for part in (warm, last))
-    if now > before:  # they are fewer while a place is empty
+    if now > before:
         found.append(f"grown: series were {before} when warm, are {now}")
     before, now = (_middle(part, "rss_kib") for part in (warm, last))
     if now - before > RSS_MOST_KIB:
@@ -106,7 +107,7 @@ class Lives:
         for _ in range(7):
             time.sleep(EVERY_S)
             looks += _look(url, node.pid)
-        self._idle_s, self._slowness = _middle(looks, "took_s"), slowness()
+        self._idle_s, self._slowness = min(one.took_s for one in looks), slowness()
         self._looks += looks[-1:]
         self._born = looks[-1].lives
 
@@ -122,6 +123,8 @@ class Lives:
             found.append(f"lost: {self._number} were to be SUCCESS, {self._states} are")
         if self._born < self._number:
             found.append(f"lives: {self._number} were to be, {self._born} workers were born")
+        if (slots := max(one.slots for one in self._looks)) > WORKERS:
+            found.append(f"grown: {slots} places have series, {WORKERS} are there")
         if self._idle_s > SCRAPE_S * self._slowness:
             found.append(f"slow: a scrape of the idle node takes {self._idle_s:.3f} s")
         return found
@@ -136,7 +139,8 @@ class Lives:
             "workers_born": self._born,
             "took_s": round(self._took_s, 1),
             "scrapes": len(self._looks),
-            "series": sorted({one.series for one in self._looks[len(self._looks) // 4 :]}),
+            "series": sorted({one.series for one in self._looks}),
+            "slots": max(one.slots for one in self._looks),
             "rss_kib": [int(_middle(part, "rss_kib")) for part in tenths if part],
             "scrape_ms": [round(1000 * _middle(part, "took_s"), 1) for part in tenths if part],
             "scrape_ms_idle": round(1000 * self._idle_s, 1),
@@ -154,8 +158,11 @@ def _look(url: str, pid: int) -> list[Look]:
     took_s = time.monotonic() - began
     born = (line for line in lines if line.startswith("supervisor_worker_spawns_total{"))
     lives = sum(float(line.rpartition(" ")[2]) for line in born)
-    series = sum(not line.startswith("#") for line in lines)
-    return [Look(int(lives), took_s, series, _rss_kib(pid))]
+    samples = [line for line in lines if not line.startswith("#")]
+    # A place has no series while nobody is at it; at most WORKERS have some.
+    series = sum('slot="' not in line for line in samples)
+    slots = {line.partition('slot="')[2].partition('"')[0] for line in samples} - {""}
+    return [Look(int(lives), took_s, series, len(slots), _rss_kib(pid))]
 
 
 def _rss_kib(pid: int) -> int:

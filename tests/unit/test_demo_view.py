@@ -99,6 +99,18 @@ def test_the_readme_counts_the_tasks_as_the_cast_has_them() -> None:
     assert f"gives it {number} tasks." in README.read_text("utf-8")
 
 
+def test_the_readme_shows_the_table_that_is_printed() -> None:
+    shown = README.read_text("utf-8").split("TASK           STATE     WHAT HAPPENED\n")[1]
+    rows = [re.split(r" {2,}", row) for row in shown.split("```")[0].splitlines()]
+    assert [row[:2] for row in rows] == [
+        [part.name if part.tasks == 1 else f"{part.name} x{part.tasks}", str(part.ends)]
+        for part in CAST
+    ]
+    for part, (_, _, story) in zip(CAST, rows, strict=True):
+        found = re.search(r": ([a-z_]+\.[a-z_]+)$", story)
+        assert (found[1] if found else None) in (part.diagnoses or {None}), part.name
+
+
 def test_a_pipe_gets_all_of_the_evidence_and_whole_paths(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,6 @@ from supervisor.store import (
     Reader,
     Store,
     TaskView,
-    Transaction,
     is_present,
     new_task_id,
     open_store,
@@ -37,6 +36,7 @@ from supervisor.store import (
 from supervisor.store.access import AccessBook
 from supervisor.store.alerts import AlertBook
 from supervisor.store.bulk import BulkDesk
+from supervisor.store.habit import Habits
 from supervisor.store.ledger.access import Access
 from supervisor.store.ledger.alerts import Telling
 from supervisor.store.ledger.audit import NoteReason
@@ -340,17 +340,16 @@ class Client:
         """What Alertmanager has told. Raises: StoreUnavailable when there is no store."""
         return AlertBook(self._opened(create=False))
 
+    @property
+    def habits(self) -> Habits:
+        """What tasks of a type usually do. Raises: StoreUnavailable when there is no store."""
+        return Habits(self._opened(create=False))
+
     def take_alerts(self, told: Sequence[Telling]) -> int:
         """Write down a delivery of Alertmanager; return how many alerts it changed."""
         ledger = self._ledger(create=False)
         now = ledger.clock.now()
-
-        def take(tx: Transaction) -> int:
-            changed = tx.alerts.take(told, now)
-            tx.alerts.forget(now)
-            return changed
-
-        return ledger.run(take)
+        return ledger.run(lambda tx: tx.alerts.deliver(told, now))
 
     def note_download(self, record: AutopsyRecord, *, by: str) -> None:
         """Write down that somebody takes a bundle home."""

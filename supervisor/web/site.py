@@ -40,9 +40,9 @@ ROUTES = tuple(route for room in ROOMS for route in room.ROUTES)
 NAVIGATION: tuple[Room, ...] = tuple(room.ROOM for room in ROOMS if hasattr(room, "ROOM"))
 #: Far more than any form of ours; nothing is uploaded.
 REQUEST_MAX_BYTES = 64 * 1024
-#: More than any page or endpoint takes; each says so itself, this is for what no route is of.
-LARGEST_BODY_BYTES = max(
-    2 * REQUEST_MAX_BYTES,
+#: More than any page or endpoint takes; each refuses what is too large for it, and that is noted.
+LARGEST_BODY_BYTES = 2 * max(
+    REQUEST_MAX_BYTES,
     *(route.body_max or 0 for route in ROUTES),
     *(endpoint.body_max for endpoint in ENDPOINTS),
 )

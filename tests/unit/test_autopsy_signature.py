@@ -27,7 +27,7 @@ def as_json(code: str, *evidence: str) -> str:
             "deadlock.in_process",
             (
                 (
-                    "thread_locks: thread 12 (T-1) waits for the lock `Bank._lock`, which MainThread "
+                    "thread_locks: thread 12 (T-1) waits for the lock `Bank._lock`, which X "
                     "holds since /srv/bank.py:7"
                 ),
                 "stacks: thread 12 (T-1): pay (/srv/bank.py:41) < run (/srv/app.py:9)",
@@ -38,7 +38,7 @@ def as_json(code: str, *evidence: str) -> str:
             "blocked.db_lock",
             (
                 (
-                    "databases: session 812 (app) is active, Lock transactionid for 3.2 s: UPDATE t "
+                    "databases: session 812 (app) is active, Lock tuple for 3.2 s: UPDATE t "
                     "SET a = 37 WHERE id = 'x''y'"
                 ),
                 (
@@ -57,7 +57,7 @@ def as_json(code: str, *evidence: str) -> str:
             (
                 "process: thread 1 (python) state S in recvfrom (wchan 0)",
                 (
-                    "sockets: descriptor 7 is tcp ESTABLISHED, peer 10.0.0.1:443, 0 bytes not taken "
+                    "sockets: descriptor 7 is tcp ESTABLISHED, peer 10.0.0.1:443, 0 bytes left "
                     "by it, silent for 9.1 s"
                 ),
                 "stacks: fetch (/srv/http.py:3)",

@@ -18,8 +18,8 @@ from supervisor.store.sqlite import store_path
 
 #: Types, queues and priorities that the rows are spread over.
 TYPES, QUEUES, PRIORITIES = 20, 5, 3
-#: Milliseconds since 1970 at which the last ended task was submitted (2026-05-20), between two of
-#: them, and until what is not due yet.
+#: Milliseconds since 1970 at which the last ended task was submitted (2026-05-20) if nothing else
+#: is wanted, between two of them, and until what is not due yet.
 LAST_MS, STEP_MS, LATER_MS = 1_779_273_000_000, 100, 10**12
 #: Audit rows of one ended task.
 TRAIL = 10
@@ -33,6 +33,8 @@ _TASK = (
 class Rows:
     """How many there are to be. Of the pending tasks one in `due_every` is due, others are later.
 
+    The last of those that ended was submitted at `last_ms`.
+
     Of 100 ended tasks 90 read SUCCESS, 5 FAILED, 3 CANCELED and 2 TIMEOUT.
     """
 
@@ -41,6 +43,7 @@ class Rows:
     workers: int = 0
     autopsies: int = 0
     due_every: int = 10
+    last_ms: int = LAST_MS
 
 
 def fill(url: str, rows: Rows) -> None:
@@ -54,7 +57,7 @@ def fill(url: str, rows: Rows) -> None:
 
 def ended_id(rows: Rows, number: int) -> str:
     """Return the id of an ended task; the last has the highest number."""
-    submitted = LAST_MS - (rows.ended - number) * STEP_MS
+    submitted = rows.last_ms - (rows.ended - number) * STEP_MS
     return f"task_{submitted:012x}7000{number:016x}"
 
 
@@ -127,9 +130,10 @@ _Say = _File | _Server
 
 
 def _statements(rows: Rows, say: _Say) -> Iterator[str]:
+    at = say.time(str(rows.last_ms))
     yield (
         "INSERT INTO queues (queue, priority, paused, at)"
-        f" SELECT 'queue_' || n, -1, {say.no}, {say.time(str(LAST_MS))} FROM {say.series(QUEUES)}"
+        f" SELECT 'queue_' || n, -1, {say.no}, {at} FROM {say.series(QUEUES)}"
     )
     if rows.ended:
         yield _ended(rows, say)
@@ -153,7 +157,7 @@ def _common() -> str:
 
 
 def _ended(rows: Rows, say: _Say) -> str:
-    ms = f"{LAST_MS} - ({rows.ended} - n) * {STEP_MS}"
+    ms = f"{rows.last_ms} - ({rows.ended} - n) * {STEP_MS}"
     state = (
         "CASE WHEN n % 100 < 90 THEN 'SUCCESS' WHEN n % 100 < 95 THEN 'FAILED'"
         " WHEN n % 100 < 98 THEN 'CANCELED' ELSE 'TIMEOUT' END"
@@ -166,8 +170,8 @@ def _ended(rows: Rows, say: _Say) -> str:
 
 
 def _pending(rows: Rows, say: _Say) -> str:
-    ms = f"{LAST_MS} + n"
-    due = f"CASE WHEN n % {rows.due_every} = 0 THEN {ms} ELSE {LAST_MS} + {LATER_MS} + n END"
+    ms = f"{rows.last_ms} + n"
+    due = f"CASE WHEN n % {rows.due_every} = 0 THEN {ms} ELSE {rows.last_ms} + {LATER_MS} + n END"
     return (
         f"INSERT INTO tasks ({_TASK}) SELECT {_id(say, ms)}, {_common()}, 'PENDING', 'submitted',"
         f" {say.time(due)}, 0, 0, 0, {say.no}, {say.time(ms)}, NULL, {say.no}, '{{}}'"
@@ -205,7 +209,7 @@ def _outbox() -> str:
 
 def _workers(rows: Rows, say: _Say) -> str:
     """Of 1000 workers one lives."""
-    at = say.time(f"{LAST_MS} + n")
+    at = say.time(f"{rows.last_ms} + n")
     return (
         "INSERT INTO workers (worker_id, node_id, pid, start_ticks, started_at, ended_at)"
         f" SELECT 'w_' || {say.hex('n', 16)}, 'node_' || (n % 3), n, n, {at},"
@@ -214,7 +218,7 @@ def _workers(rows: Rows, say: _Say) -> str:
 
 
 def _autopsies(rows: Rows, say: _Say) -> str:
-    at = f"{LAST_MS} - ({rows.ended} - n) * {STEP_MS}"
+    at = f"{rows.last_ms} - ({rows.ended} - n) * {STEP_MS}"
     return (
         "INSERT INTO autopsies (autopsy_id, task_id, attempt, node_id, pid, path, status,"
         f" created_at, bytes, ms) SELECT 'a_' || {say.hex('n', 16)}, {_id(say, at)}, 1, 'node_0',"

@@ -23,7 +23,7 @@ def measure(place: Place, scale: float) -> list[Figure]:
     with node.ready(place, workers=WORKERS) as (process, _, url):
         time.sleep(SETTLE_S)
         workers = node.workers_of(place)
-        lag, sent = _late_turns(url), _transactions(place)
+        lag, sent = late_turns(url), _transactions(place)
         node_cpu, workers_cpu = node.exact_cpu_s(process.pid), _cpu_s(workers)
         server_cpu = node.servers_cpu_s(place)
         began = time.perf_counter()
@@ -33,7 +33,7 @@ def measure(place: Place, scale: float) -> list[Figure]:
         workers_cpu = _cpu_s(workers) - workers_cpu
         server_cpu = node.servers_cpu_s(place) - server_cpu
         sent = _transactions(place) - sent
-        lag_ms = _p99_ms(lag, _late_turns(url))
+        lag_ms = p99_ms(lag, late_turns(url))
     figures = [
         at_most(f"node with {WORKERS} idle workers", node_cpu / spent * 100, "% core", 5),
         at_most(f"the {WORKERS} idle workers themselves", workers_cpu / spent * 100, "% core", 5),
@@ -63,7 +63,7 @@ def _cpu_s(pids: list[int]) -> float:
     return sum(node.exact_cpu_s(pid) for pid in pids)
 
 
-def _late_turns(url: str) -> dict[float, float]:
+def late_turns(url: str) -> dict[float, float]:
     """Return how many turns were at most so many seconds late, by bucket."""
     with urllib.request.urlopen(url, timeout=5) as answer:
         lines = answer.read().decode().splitlines()
@@ -72,7 +72,7 @@ def _late_turns(url: str) -> dict[float, float]:
     return {float(edge): float(count) for edge, count in found}
 
 
-def _p99_ms(before: dict[float, float], after: dict[float, float]) -> float:
+def p99_ms(before: dict[float, float], after: dict[float, float]) -> float:
     """Return the upper edge of the bucket that holds the 99th of a hundred turns."""
     turns = {edge: after[edge] - before.get(edge, 0.0) for edge in sorted(after)}
     wanted = max(turns.values()) * 0.99

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from bench import beside, place
+from bench import beside, place, rooms
 from bench.bulk import LAST_MS, TRAIL, TYPES, Rows, count, ended_id, fill
 from bench.figure import OUT as LATEST
 from bench.figure import Figure, at_most, keep, quantile, table
@@ -178,12 +178,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.large", description=__doc__)
     parser.add_argument("kinds", nargs="*", choices=[*kinds, []], help="which stores (both)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--pages", action="store_true", help="only the pages")
     options = parser.parse_args()
     figures: list[Figure] = []
+    scale = 0.1 if options.quick else 1.0
     for kind in options.kinds or kinds:
-        print(f"measuring {kind} …", file=sys.stderr)
-        with place.made(kind) as here:
-            figures += measure(here, 0.1 if options.quick else 1.0)
+        for what in (rooms.measure,) if options.pages else (measure, rooms.measure):
+            print(f"measuring {kind} …", file=sys.stderr)
+            with place.made(kind) as here:
+                figures += what(here, scale)
     print(table(figures))
     print(f"kept in {keep(figures, OUT).relative_to(Path.cwd())}", file=sys.stderr)
     return 0 if options.quick or all(figure.ok for figure in figures) else 1

@@ -125,6 +125,26 @@ def test_a_site_that_does_not_answer_is_told_and_comes_back(
     assert is_same(page)
 
 
+def test_an_act_that_got_no_answer_is_not_told_as_done(
+    site: PagesUnderTest, page: Page, browser: Screen
+) -> None:
+    browser.expect("net::ERR_INTERNET_DISCONNECTED|htmx:|: undefined$")
+    submit(site, "unsure")
+    page.reload()
+    place = page.locator("#queues tr", has_text="unsure").locator("details").first
+    place.locator("summary").click()
+    place.locator("input[name=reason]").fill("the bank is down")
+    page.context.set_offline(True)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main [role=alert]:text('it is not known whether')")
+    assert place.locator("input[name=reason]").input_value() == "the bank is down"
+    page.context.set_offline(False)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main .flash[role=status]:text('unsure')")
+    assert page.locator("main [role=alert]").count() == 0
+    assert [one.queue for one in site.client.reader.every_pause()] == ["unsure"]
+
+
 def test_an_error_or_another_page_replaces_nothing(page: Page, browser: Screen) -> None:
     browser.expect("the server responded with a status of 500")
     before = rows(page)

@@ -158,6 +158,16 @@ function replace(part, now) {
   tails.follow();
 }
 
+/** An act was sent and no answer came: it may have been done or not. */
+function sayUnsure() {
+  const said = document.createElement("p");
+  said.className = "flash problem";
+  said.setAttribute("role", "alert");
+  said.textContent = freshness.bar.dataset.unsure;
+  first("#main").prepend(said);
+  said.scrollIntoView({ block: "nearest" });
+}
+
 /** An act whose answer is the page it was asked on is shown in place; else the browser goes there. */
 function followActs() {
   document.addEventListener("htmx:beforeSwap", (event) => {
@@ -173,11 +183,11 @@ function followActs() {
       replace(first("#main"), main);
       freshness.shownNow(page);
       first("main .flash, main h1")?.scrollIntoView({ block: "nearest" });
-    }
+    } else sayUnsure();
   });
-  document.addEventListener("htmx:sendError", (event) => {
-    if (event.target !== freshness.bar) freshness.fail(freshness.bar.dataset.lost);
-  });
+  for (const name of ["htmx:sendError", "htmx:timeout"]) {
+    document.addEventListener(name, (event) => { if (event.target !== freshness.bar) sayUnsure(); });
+  }
 }
 
 // --- charts -----------------------------------------------------------------------------------
@@ -284,7 +294,7 @@ const keys = {
     j: () => keys.step(1),
     k: () => keys.step(-1),
     x: () => keys.choose(),
-    r: () => freshness.ask(),
+    r: () => (freshness.parts().length ? freshness.ask() : location.reload()),
     p: () => freshness.pause(!freshness.isPaused),
     n: () => keys.go(first("a[rel=next]")),
   },

@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 120
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-large bench-peers soak autopsy-score early-alerts dashboards-preview lock vendor clean system-packages
+.PHONY: help demo test check format bench bench-large bench-peers soak autopsy-score early-alerts dashboards-preview screenshots lock vendor clean system-packages
 
 help:  ## Show the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,10 @@ dashboards-preview: $(READY)  ## Draw the dashboards into docs/pictures; ARGS=--
 	@test -d $(PREVIEW)/node_modules || nice -n 10 npm --prefix $(PREVIEW) ci --ignore-scripts
 	@nice -n 10 npm --prefix $(PREVIEW) run --silent build >/dev/null
 	@$(BIN)/python tools/preview_dashboards.py $(ARGS)
+
+# Some minutes: a live demo works first, so that there is something of everything.
+screenshots: $(READY) system-packages  ## Take pictures of every page into docs/pictures; ARGS=--help.
+	@$(BIN)/python tools/picture_pages.py $(ARGS)
 
 # Three files: all of it, what of it the image has, and what builds the wheel in the image.
 COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-find-links \

@@ -1,0 +1,192 @@
+"""Take pictures of every page, of a live demo, into docs/pictures.
+
+`make screenshots` runs this: it starts `supervisor demo --live`, waits until there is something of
+everything to see, and opens each page in both themes and on a phone. --link takes pictures of pages
+that are up already. Needs Chromium; pngquant, where there is one, makes the pictures small.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from supervisor.web.site import NAVIGATION, ROUTES
+
+ROOT = Path(__file__).resolve().parent.parent
+CHROMIUM = "/usr/bin/chromium"
+LINK = re.compile(r"(http://\S+/sign-in\?token=\S+)")
+DESK, PHONE = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
+#: Of a long page, this much is shown.
+HEIGHT_MOST = 1500
+COLORS = "48"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a page is looked at."""
+
+    name: str
+    scheme: str
+    viewport: dict[str, int]
+
+
+LOOKS = (Look("light", "light", DESK), Look("dark", "dark", DESK), Look("phone", "light", PHONE))
+
+
+def main() -> int:
+    """Do what the arguments say; returns 1 when a page had something wrong in its console."""
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures")
+    words.add_argument(
+        "--link", help="the link that the pages have printed; without, a demo of ours"
+    )
+    words.add_argument(
+        "--after", type=float, default=240, help="seconds that the demo works before"
+    )
+    words.add_argument(
+        "names", nargs="*", help="of pages, as in the names of the files; all without"
+    )
+    given = words.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    if given.link:
+        return _take_all(given.link, given.out, given.names)
+    with _demo() as link:
+        print(f"{link}; the demo works for {given.after:g} s first", flush=True)
+        time.sleep(given.after)
+        return _take_all(link, given.out, given.names)
+
+
+@contextmanager
+def _demo() -> Iterator[str]:
+    """Start a live demo and return the link to its pages."""
+    words = [
+        "demo",
+        "--live",
+        "--workers=4",
+        "--web-listen=127.0.0.1:0",
+        "--metrics-listen=127.0.0.1:0",
+    ]
+    with tempfile.TemporaryFile("w+") as told:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "supervisor.cli", *words], stdout=told, stderr=subprocess.STDOUT
+        )
+        try:
+            yield _link(process, told)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(180)
+
+
+def _link(process: subprocess.Popen[bytes], told: object) -> str:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        text = os.pread(told.fileno(), 1 << 20, 0).decode()  # type: ignore[attr-defined]
+        if found := LINK.search(text):
+            return found[1]
+        time.sleep(0.2)
+    sys.exit("the demo has printed no link to its pages")
+
+
+def _take_all(link: str, out: Path, names: list[str]) -> int:
+    wrong: list[str] = []
+    with sync_playwright() as playwright:
+        args = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
+        try:
+            paths = _paths(browser, link)
+            for look in LOOKS:
+                page = _page(browser, link, look, wrong)
+                for name, path in paths.items():
+                    if not names or name in names:
+                        _take(page, path, out / f"page-{name}-{look.name}.png")
+        finally:
+            browser.close()
+    for text in dict.fromkeys(wrong):
+        print(f"  {text[:300]}", flush=True)
+    return 1 if wrong else 0
+
+
+def _page(browser: Browser, link: str, look: Look, wrong: list[str]) -> Page:
+    context = browser.new_context(
+        viewport=look.viewport,  # type: ignore[arg-type]
+        color_scheme=look.scheme,  # type: ignore[arg-type]
+        reduced_motion="reduce",
+    )
+    page = context.new_page()
+    page.on("console", lambda line: wrong.append(f"{page.url}: {line.text}"))
+    page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
+    page.goto(link)
+    return page
+
+
+def _paths(browser: Browser, link: str) -> dict[str, str]:
+    """Return name and address of every page: the rooms, and one of each kind that they lead to."""
+    base = link[: link.index("sign-in")]
+    rules = {route.name: route.rule for route in ROUTES if route.method == "GET"}
+    rooms = {room.name: base + rules[room.name].lstrip("/") for room in NAVIGATION}
+    page = browser.new_page()
+    page.goto(link)
+    found = {"sign-in": f"{base}sign-in", **rooms}
+    for name, room, query, selector in (
+        ("task-running", "tasks", "?q=state:running", "main td a[href*='/tasks/']"),
+        (
+            "task-canceled",
+            "tasks",
+            "?q=state:canceled+type:monthly_report",
+            "main td a[href*='/tasks/']",
+        ),
+        ("task-failed", "tasks", "?q=state:failed,timeout", "main td a[href*='/tasks/']"),
+        ("autopsy", "autopsies", "", "main td a[href*='/autopsies/']"),
+        ("bulk", "bulks", "", "main td a"),
+    ):
+        where = rooms.get(room, base + rules.get(room, "").lstrip("/"))
+        page.goto(where + query)
+        links = page.locator(selector)
+        if links.count():
+            found[name] = base + str(links.first.get_attribute("href")).lstrip("/")
+        else:
+            print(f"  nothing for {name}", flush=True)
+    page.context.close()
+    return found
+
+
+def _take(page: Page, path: str, target: Path) -> None:
+    page.goto(path)
+    page.wait_for_timeout(700)  # charts are drawn, the first refresh is through
+    width = page.viewport_size["width"] if page.viewport_size else DESK["width"]
+    height = int(page.evaluate("document.documentElement.scrollHeight"))
+    clip = {"x": 0, "y": 0, "width": width, "height": min(height, HEIGHT_MOST)}
+    page.screenshot(path=target, full_page=True, clip=clip)  # type: ignore[arg-type]
+    program = shutil.which("pngquant")
+    if program is not None:
+        subprocess.run(
+            [
+                program,
+                "--force",
+                "--ext=.png",
+                "--speed=1",
+                "--strip",
+                "--nofs",
+                COLORS,
+                str(target),
+            ],
+            check=True,
+        )
+    print(f"{target.name}: {target.stat().st_size // 1024} KiB", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,7 +13,7 @@ TEST_TIMEOUT ?= 120
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-large bench-peers soak autopsy-score early-alerts dashboards-preview screenshots lock vendor clean system-packages
+.PHONY: help demo test check format bench bench-large bench-peers soak autopsy-score early-alerts dashboards-preview dashboards-live screenshots lock vendor clean system-packages
 
 help:  ## Show the targets.
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,10 +78,16 @@ early-alerts: $(READY) system-packages  ## Measure how long before their limits 
 
 # Needs node, Chromium and Prometheus; the first time npm installs some 400 MB into tools/.
 PREVIEW := tools/dashboard-preview
-dashboards-preview: $(READY)  ## Draw the dashboards into docs/pictures; ARGS=--help.
-	@test -d $(PREVIEW)/node_modules || nice -n 10 npm --prefix $(PREVIEW) ci --ignore-scripts
-	@nice -n 10 npm --prefix $(PREVIEW) run --silent build >/dev/null
-	@$(BIN)/python tools/preview_dashboards.py $(ARGS)
+define BUILD_PREVIEW
+test -d $(PREVIEW)/node_modules || nice -n 10 npm --prefix $(PREVIEW) ci --ignore-scripts
+nice -n 10 npm --prefix $(PREVIEW) run --silent build >/dev/null
+endef
+dashboards-preview: $(READY)  ## Draw the dashboards of made-up incidents; ARGS=--help.
+	@set -e; $(BUILD_PREVIEW); $(BIN)/python tools/preview_dashboards.py $(ARGS)
+
+# A quarter of an hour, on top of what dashboards-preview needs.
+dashboards-live: $(READY)  ## Draw the dashboards of a live demo; ARGS=--help.
+	@set -e; $(BUILD_PREVIEW); $(BIN)/python tools/live_dashboards.py $(ARGS)
 
 # Some minutes: a live demo works first, so that there is something of everything.
 screenshots: $(READY) system-packages  ## Take pictures of every page into docs/pictures; ARGS=--help.

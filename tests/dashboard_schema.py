@@ -145,21 +145,28 @@ CUSTOM: dict[str, Json] = {
     "bargauge": exactly(),
 }
 
+STAT = {
+    "reduceOptions": REDUCE,
+    "orientation": one_of("auto", "horizontal", "vertical"),
+    "textMode": one_of("auto", "value_and_name"),
+    "colorMode": one_of("background", "value"),
+    "graphMode": one_of("none", "area"),
+    "justifyMode": one_of("auto", "center"),
+    "wideLayout": YES_NO,
+    "showPercentChange": YES_NO,
+}
+
 #: What the panel's options are, by its kind.
 OPTIONS: dict[str, Json] = {
     "timeseries": exactly(
         legend=LEGEND, tooltip=exactly(mode=one_of("multi"), sort=one_of("asc", "desc", "none"))
     ),
-    "stat": exactly(
-        reduceOptions=REDUCE,
-        orientation=one_of("auto", "horizontal", "vertical"),
-        textMode=one_of("auto", "value_and_name"),
-        colorMode=one_of("background", "value"),
-        graphMode=one_of("none", "area"),
-        justifyMode=one_of("auto", "center"),
-        wideLayout=YES_NO,
-        showPercentChange=YES_NO,
-    ),
+    "stat": {
+        "anyOf": [
+            exactly(**STAT),
+            exactly(**STAT, text=exactly(titleSize=COUNT, valueSize=COUNT)),
+        ]
+    },
     "gauge": exactly(
         reduceOptions=REDUCE,
         orientation=one_of("auto"),

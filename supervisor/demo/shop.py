@@ -114,7 +114,7 @@ def monthly_report(ctx: TaskContext, month: str, pages: int) -> dict[str, Any]:
     return {"month": month, "pages": pages}
 
 
-@app.task(queue="images", max_retries=3, expected_duration=1, counts=("images",))
+@app.task(queue="images", max_retries=3, expected_duration=2, counts=("images",))
 def convert_image(ctx: TaskContext, name: str, pixels: int) -> dict[str, Any]:
     """Use memory and a core; its worker is killed now and then, as the kernel would."""
     picture = bytearray(pixels)
@@ -140,7 +140,7 @@ async def fetch_rates(ctx: TaskContext, count: int) -> dict[str, Any]:
             return got
 
     async with server:
-        sizes = await asyncio.gather(*(ask(luck.uniform(0.3, 1.6)) for _ in range(count)))
+        sizes = await asyncio.gather(*(ask(luck.uniform(0.2, 1.4)) for _ in range(count)))
     ctx.count("rates", count)
     return {"rates": count, "bytes": sum(sizes)}
 

@@ -12,6 +12,8 @@ from supervisor.monitoring.dashboards.model import Kind, Panel
 Json = dict[str, Any]
 #: From this width on there is room for a table beside the lines; a table below hides its rows.
 WIDE = 12
+#: Sizes of values that stand beside others; Grafana's own choice overflows their boxes.
+BESIDE: Json = {"titleSize": 18, "valueSize": 40}
 LAST: Json = {"calcs": ["lastNotNull"], "fields": "", "values": False}
 
 
@@ -45,10 +47,12 @@ def _lines(panel: Panel) -> Json:
 
 
 def _number(panel: Panel) -> Json:
+    several = len(panel.queries) > 1
     return {
+        **({"text": BESIDE} if several else {}),
         "reduceOptions": LAST,
         "orientation": "auto",
-        "textMode": "value_and_name" if len(panel.queries) > 1 else "auto",
+        "textMode": "value_and_name" if several else "auto",
         "colorMode": "background" if panel.limits else "value",
         "graphMode": "none",
         "justifyMode": "center",
@@ -76,7 +80,7 @@ def _bars() -> Json:
         "displayMode": "basic",
         "showUnfilled": True,
         "valueMode": "color",
-        "namePlacement": "auto",
+        "namePlacement": "top",  # beside the bar the names of queues are cut
         "sizing": "auto",
         "minVizWidth": 8,
         "minVizHeight": 16,

@@ -79,6 +79,7 @@ def _depth() -> tuple[Panel, ...]:
             ),
             width=12,
             limits=(Limit(0, Color.PLAIN),),
+            decimals=3,
         ),
     )
 

@@ -47,6 +47,7 @@ check: $(READY)  ## Lint, format, types, layers, and generated pages in step.
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/generate_docs.py --check
 	@$(BIN)/python tools/vendor_assets.py --check
+	@$(BIN)/python tools/translations.py --check
 
 format: $(READY)  ## Format the code, sort imports, write the generated pages.
 	@$(BIN)/ruff check --fix --quiet . || true

@@ -124,9 +124,9 @@ def test_attempts_of_nodes_that_are_gone_are_lost(scene: Scene) -> None:
     lost = Numbers(scene.store).lost
     scene.register("node_a")
     scene.running()
-    assert lost(scene.now, "node_a") == 0
-    assert lost(scene.now, "node_b") == (0 if scene.store.is_shared else 1)
+    assert lost(scene.now, dead=(), node_id="node_a") == 0
+    assert lost(scene.now, dead=(), node_id="node_b") == (0 if scene.store.is_shared else 1)
     assert lost(scene.now, dead=["node_a", "node_x"]) == 1
     with scene.ledger.transaction() as tx:
         tx.end_node("node_a", scene.now, "over")
-    assert lost(scene.now, "node_b") == lost(scene.now) == 1
+    assert lost(scene.now, dead=(), node_id="node_b") == lost(scene.now, dead=()) == 1

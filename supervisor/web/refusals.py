@@ -27,11 +27,15 @@ OWN_MAX, ALL_MAX = 5, 60
 KEYS_MAX = 1000
 CROSS_SITE, TRAVERSAL = "from another site", "a path that leads out of its place"
 UNCLEAN = "text that cannot be kept"
-_KINDS = {401: "not signed in", 403: "no right", 413: "too large", 429: "too many requests"}
+_KINDS = {
+    401: "not signed in", 403: "no right", 413: "too large", 429: "too many requests",
+    431: "too large",
+}  # fmt: skip
 _PATH_MAX = 120
 #: Wrong passwords have notes of their own.
 _ELSEWHERE = frozenset({"enter"})
 UNKNOWN = "unknown"
+_NOWHERE = "an unknown address"
 
 
 @dataclass(slots=True)
@@ -92,14 +96,21 @@ class Refusals:
             self._note(kind, answer.status_code)
         return answer
 
+    def of_server(self, code: int, address: str) -> None:
+        """Write down what was refused before it was a request of the site."""
+        kind = _KINDS.get(code, "no request that can be read")
+        self._write(kind, UNKNOWN, address or _NOWHERE, "a request", code)
+
     def _note(self, kind: str, code: int) -> None:
         visit = g.get("visit")
         who = visit.who.name if visit is not None and visit.who is not None else UNKNOWN
-        address = request.remote_addr or "an unknown address"
+        what = f"{plain(request.method, keep='')[:10]} {_path()}"
+        self._write(kind, who, request.remote_addr or _NOWHERE, what, code)
+
+    def _write(self, kind: str, who: str, address: str, what: str, code: int) -> None:
         untold = self._bound.take(kind, address if who == UNKNOWN else who)
         if untold is None:
             return
-        what = f"{plain(request.method, keep='')[:10]} {_path()}"
         text = f"{kind}: {what} from {address}"
         if untold:
             text += f"; {untold} more like it were not written down"

@@ -26,8 +26,9 @@ from supervisor.web.carrier import Carrier
 from supervisor.web.door import Door
 from supervisor.web.proxy import Proxies, is_loopback
 from supervisor.web.secret import new_link
-from supervisor.web.site import LARGEST_BODY_BYTES, Site
+from supervisor.web.site import HEADERS, LARGEST_BODY_BYTES, Site
 from supervisor.web.watch import Watch
+from supervisor.web.wire import channel_of
 
 THREADS = 8
 #: Far more than the pages of a team; each is a descriptor.
@@ -97,6 +98,7 @@ def _run(
         max_request_body_size=LARGEST_BODY_BYTES,
         ident=None,
     )
+    server.channel_class = channel_of(site.refusals.of_server, dict(HEADERS))
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it warns of every short queue
     reason = "asked to"  # SIGTERM and SIGINT come as exceptions that are no Exception
     try:

@@ -98,6 +98,7 @@ class Site:
         self._csrf = CSRFProtect()
         self._reach = Reach(SystemClock())
         self.measure = Measure()
+        self.refusals = Refusals(client, SystemClock())
         self._assets = Assets()
         self._board = Board(SystemClock())
         self.app = Flask("supervisor.web")
@@ -189,7 +190,7 @@ class Site:
     def _add_edges(self) -> None:
         self.app.before_request(self.measure.begin)
         self.app.before_request(refuse_unclean)
-        Refusals(self._client, SystemClock()).add_to(self.app)
+        self.refusals.add_to(self.app)
         self.app.after_request(self._finish)
         errors: Mapping[Any, Callable[[Any], Answer]] = {
             HTTPException: _refused,

@@ -156,7 +156,10 @@ def test_what_is_no_http_is_refused_as_plainly(site: PagesUnderTest) -> None:
     ):
         with socket.create_connection(("127.0.0.1", port), 10) as line:
             line.sendall(sent)
-            assert code in line.recv(200).split(b"\r\n")[0]
+            answer = line.recv(4000)
+            assert code in answer.split(b"\r\n")[0]
+            assert b"application/problem+json" in answer
+    assert ("unknown", "too large: a request from 127.0.0.1") in refusals(site)
 
 
 def test_readiness_asks_the_store_and_liveness_does_not(tmp_path: Path) -> None:

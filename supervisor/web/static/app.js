@@ -228,9 +228,10 @@ const charts = {
       width: Math.max(200, Math.floor(figure.clientWidth)),
       height: given.height || 180,
       tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"),
+      legend: { markers: { width: 0, fill: (plot, at) => plot.series[at].stroke() } },
       cursor: { drag: { x: false, y: false } },
       scales: { y: { range: (_, least, most) => [Math.min(0, least ?? 0), most > 0 ? 1.1 * most : 1] } },
-      axes: [axis, { ...axis, size: 62, values: (_, ticks) => ticks.map(shown) }],
+      axes: [{ ...axis, values: (_, ticks) => this.times(ticks) }, { ...axis, size: 62, values: (_, ticks) => ticks.map(shown) }],
       series: [
         { label: figure.dataset.time || "UTC", value: "{HH}:{mm}:{ss}" },
         ...given.series.map((one, at) => ({
@@ -243,6 +244,16 @@ const charts = {
         })),
       ],
     };
+  },
+
+  /** Times of a day; the day itself where it changes. */
+  times(ticks) {
+    const text = (seconds) => new Date(1000 * seconds).toISOString();
+    return ticks.map((seconds, at) => {
+      const isNewDay = at > 0 && text(seconds).slice(0, 10) !== text(ticks[at - 1]).slice(0, 10);
+      const clock = text(seconds).slice(11, seconds % 60 ? 19 : 16);
+      return isNewDay ? `${clock}\n${text(seconds).slice(0, 10)}` : clock;
+    });
   },
 
   amount(value, unit) {

@@ -81,9 +81,9 @@ the counters that Prometheus has seen. So it is after a SIGKILL.
 
 
 API = """
-`supervisor web` serves it below `/api/v1`, beside the pages; what they show and do it does, by the same
-functions. It is described in OpenAPI 3.1: `/api/v1/openapi.json` of the running process (open to all),
-and [openapi.json](openapi.json) here.
+`supervisor web` serves it below `/api/v1`, beside the pages; what they show and do it does, by the
+same functions. It is described in OpenAPI 3.1: `/api/v1/openapi.json` of the running process (open
+to all), and [openapi.json](openapi.json) here.
 
 ```bash
 TOKEN=$(supervisor tokens create ci --role submitter --days 90)
@@ -97,7 +97,7 @@ curl -sS -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \
 
 A program sends a token. Its role is its scope:
 
-| role | sees tasks, queues, nodes, audit | submits | cancels, pauses, orders | users and tokens | tells of alerts |
+| role | sees all but evidence | submits | steps in | users, tokens | tells of alerts |
 |---|---|---|---|---|---|
 | `viewer` | yes | | | | |
 | `submitter` | yes | yes | | | |
@@ -106,38 +106,41 @@ A program sends a token. Its role is its scope:
 | `teller` | | | | | yes |
 
 Autopsies need `--autopsies`, whatever the role. Who came in and what they took is in the audit for
-`admin` alone. The session of a signed-in browser serves as well; what changes something then needs the
-session's CSRF token in the header `X-CSRF-Token`. There is no CORS: pages of other sites cannot ask.
+`admin` alone. The session of a signed-in browser serves as well; what changes something then needs
+the session's CSRF token in the header `X-CSRF-Token`. There is no CORS: pages of other sites
+cannot ask.
 
-A task is signed by who sends it (`submitted_by` cannot be given). Params that their type marks with
-`secret_params`, or whose names say that they are secret, are `[redacted]` here and on the pages, and
-their values wherever they turn up again: results, errors, output, notes.
+A task is signed by who sends it (`submitted_by` cannot be given). Params that their type marks
+with `secret_params`, or whose names say that they are secret, are `[redacted]` here and on the
+pages, and their values wherever they turn up again: results, errors, output, notes.
 
 ## How it answers
 
-- **Errors** are problem documents (RFC 9457, `application/problem+json`): `status`, `detail`, `remedy`
-  where there is one, and `errors`, a list of `field` and `why`. 400: not JSON, or text with a NUL
-  character. 401, 403: who asks. 404: no such thing. 409: the state of the thing does not allow it, or it
-  is no longer as it was seen. 413, 415: too large, not JSON. 422: a field is wrong, or not known. 429:
-  too many requests; 503: the store is away; both with `Retry-After`.
-- **Lists** are paged by key: `next` of a page is the `before` of the following one, null at the end. A
-  page may hold fewer than its `limit` and still have a next one: a search reads a bounded number of rows
-  at a time.
-- **Submit again** as often as you like with a `dedup_key` (or a `task_id` of your own): `created` says
-  whether it was written now. Without either, an answer that never came leaves open whether it was.
-- **Many at once** (`/tasks/batch`) are written all or none; acts on many ids are answered one by one.
-  All of a query is acted on by `/bulk`: begun once, followed, stopped.
-- **Two people**: an act may carry how the task was `seen` (state and attempt), a resume `paused_at`, a
-  capture its `attempt`. If it is another by now, nothing is done and 409 says what it is.
+- **Errors** are problem documents (RFC 9457, `application/problem+json`): `status`, `detail`,
+  `remedy` where there is one, and `errors`, a list of `field` and `why`. 400: not JSON, or text
+  with a NUL character. 401, 403: who asks. 404: no such thing. 409: the state of the thing does
+  not allow it, or it is no longer as it was seen. 413, 415: too large, not JSON. 422: a field is
+  wrong, or not known. 429: too many requests; 503: the store is away; both with `Retry-After`.
+- **Lists** are paged by key: `next` of a page is the `before` of the following one, null at the
+  end. A page may hold fewer than its `limit` and still have a next one: a search reads a bounded
+  number of rows at a time.
+- **Submit again** as often as you like with a `dedup_key` (or a `task_id` of your own): `created`
+  says whether it was written now. Without either, an answer that never came leaves open whether it
+  was.
+- **Many at once** (`/tasks/batch`) are written all or none; acts on many ids are answered one by
+  one. All of a query is acted on by `/bulk`: begun once, followed, stopped.
+- **Two people**: an act may carry how the task was `seen` (state and attempt), a resume
+  `paused_at`, a capture its `attempt`. If it is another by now, nothing is done and 409 says what
+  it is.
 
 ## How much
 
-`web_rate` requests in a second for each token or user (100), twice as many at once; an address without a
-token or with a wrong one a tenth of it. Bodies: 64 KiB; one task 512 KiB; a batch 1000 tasks and 8 MiB;
-1000 ids for an act. What is refused (no token, no right, another site, too large, a path that leads out
-of its place) stands in the audit trail as `request_refused`, at most five a minute of one kind by one
-asker and sixty in all; the next note says how many more there were, and every refusal is counted in
-`supervisor_http_requests_total` by its status.
+`web_rate` requests in a second for each token or user (100), twice as many at once; an address
+without a token or with a wrong one a tenth of it. Bodies: 64 KiB; one task 512 KiB; a batch 1000
+tasks and 8 MiB; 1000 ids for an act. What is refused (no token, no right, another site, too large,
+a path that leads out of its place) stands in the audit trail as `request_refused`, at most five a
+minute of one kind by one asker and sixty in all; the next note says how many more there were, and
+every refusal is counted in `supervisor_http_requests_total` by its status.
 
 ## All of it
 """

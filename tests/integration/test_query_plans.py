@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -42,12 +42,15 @@ from supervisor.store import (
     WorkerRecord,
     open_store,
 )
+from supervisor.store.alerts import AlertBook
 from supervisor.store.archive import Archive, Wanted
+from supervisor.store.habit import Habits
 from supervisor.store.kin import children_of
 from supervisor.store.numbers import Numbers
 from supervisor.store.record import Retired
 from supervisor.store.roster import Roster
 from supervisor.store.schema import from_micros, metadata
+from supervisor.store.trail import Trail, TrailFilter
 from supervisor.store.trend import Trend
 from supervisor.store.view import AutopsyFilter
 
@@ -83,6 +86,7 @@ MAY: Mapping[str, str] = MappingProxyType(
         "tasks, tested": "no index has what is sought: a window of 20,000 tasks is tested",
         "find_autopsies, tested": "no index has what is sought: a window of bundles is tested",
         "find_autopsies": "no index has what is sought: a window of 20,000 bundles is tested",
+        "find, tested": "no index has what is sought: a window of 20,000 rows is tested",
         "ids_ending": "no index has ids by their end: reads those of a million tasks of each state",
         "clock_set": "the wall clock was set back: all that waits may be due by another time",
     }
@@ -107,6 +111,9 @@ class Desk:
         self.numbers = Numbers(self.store)
         self.roster = Roster(self.store)
         self.trend = Trend(self.store)
+        self.trail = Trail(self.store)
+        self.alerts = AlertBook(self.store)
+        self.habits = Habits(self.store)
 
     def does(self, label: str, act: Callable[[Transaction], Any]) -> Any:
         """Do one act in a transaction of its own."""
@@ -339,8 +346,39 @@ class Desk:
         for name in ("at_work", "ended_workers"):
             with self.wire.as_(name):
                 getattr(self.roster, name)()
+        self._trail(task_id, last)
+        with self.wire.as_("limits"):
+            assert set(self.habits.limits(["type_1", "plan", "nothing"])) == {"plan"}
+        for name in ("firing", "find", "has_any"):
+            with self.wire.as_(name):
+                getattr(self.alerts, name)()
         self.counts("lost", lambda n: n.lost(now, dead=(), node_id="node_1"))
         self.counts("types", lambda n: n.types())
+
+    def _trail(self, task_id: str, last: datetime) -> None:
+        """Look through the audit trail by each of its filters."""
+        hour = timedelta(hours=1)
+        for wanted in (
+            TrailFilter(),
+            TrailFilter(before_id=500_000),
+            TrailFilter(task_id=task_id),
+            TrailFilter(task_id=task_id, operator="anna"),
+        ):
+            with self.wire.as_("find"):
+                assert self.trail.find(wanted).lines is not None
+        with self.wire.as_("find"):
+            assert self.trail.find(TrailFilter(only_people=True)).lines
+        for wanted in (
+            TrailFilter(operator="anna"),
+            TrailFilter(operator="nobody"),
+            TrailFilter(only_people=True, with_access=False, since=last - hour),
+            TrailFilter(reasons={"nothing"}),
+            TrailFilter(with_access=False),
+            TrailFilter(since=last - hour, until=last - hour / 2, reasons={"nothing"}),
+            TrailFilter(operator="supervisor", reasons={"nothing"}, before_id=700_000),
+        ):
+            with self.wire.as_("find, tested"):
+                self.trail.find(wanted)
 
 
 def _public(kind: type) -> set[str]:
@@ -380,9 +418,8 @@ def _all_done(desk: Desk) -> None:
         desk.run()
     done = {one.label.split(",")[0].split()[0] for one in desk.wire.sent} - {"archive"}
     shared = set() if desk.store.is_shared else {"renew", "revive", "lead", "lapsed_nodes"}
-    public = (
-        _public(Transaction) | _public(Reader) | _public(Numbers) | _public(Roster) | _public(Trend)
-    )
+    kinds = (Transaction, Reader, Numbers, Roster, Trend, Trail, AlertBook, Habits)
+    public = set[str]().union(*map(_public, kinds))
     assert done == public - shared - {"store"}
 
 

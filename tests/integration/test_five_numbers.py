@@ -1,13 +1,16 @@
 """The five numbers agree, wherever they are told, after tasks of all endings and killed nodes.
 
-SQL of the test's own is compared with /metrics, with `supervisor top`, and with a real Prometheus.
+SQL of the test's own is compared with /metrics, with `supervisor top`, with the pages, and with a
+real Prometheus.
 There the gauges are exact; what is made of counters cannot be: what a node has counted since it was
 scraped last goes with it when it is killed, and a rate guesses what lies before its first sample.
 """
 
 from __future__ import annotations
 
+import html
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -19,12 +22,15 @@ import monitoring_servers
 import pytest
 from harness import NodeUnderTest, Start, eventually
 from monitoring_servers import Monitoring
+from pages import Browser, pages
 from servers import ServerMissing
 
 from supervisor.client import Handle
 from supervisor.model.states import REQUEUE_REASONS, State
 from supervisor.store.schema import from_micros
 from supervisor.telemetry.catalog import CATALOG
+from supervisor.web.wording import percent
+from supervisor.words.text import span
 
 RULES = Path(__file__).parents[2] / "alerts" / "recording.rules.yml"
 SECOND = 1_000_000
@@ -103,7 +109,7 @@ class Storm:
     def __init__(self, node: NodeUnderTest, root: Path) -> None:
         self.node = node
         self.kills: list[float] = []
-        self._root = root
+        self.root = root
         self._waited = 0
 
     def run(self) -> list[Handle]:
@@ -124,13 +130,13 @@ class Storm:
             case 0 | 1:
                 return node.submit("boom")
             case 2:
-                return node.submit("flaky", path=str(self._root / f"flaky-{number}"))
+                return node.submit("flaky", path=str(self.root / f"flaky-{number}"))
             case 3:
                 return node.submit("wait" if number % 30 == 3 else "ok")
             case 4:
                 return node.submit("sleep", s=0.05 + number / 1000)
             case 5 if number % 50 == 5:
-                return node.submit("polite", path=str(self._root / f"polite-{number}"))
+                return node.submit("polite", path=str(self.root / f"polite-{number}"))
         return node.submit("ok", value=number)
 
     def _cancel_some(self) -> None:
@@ -198,6 +204,7 @@ def test_they_agree(storm: Storm, monitoring: Monitoring) -> None:
     agrees_in_prometheus(monitoring, told)
     counters_lack_at_most_what_a_kill_took(storm, monitoring, told)
     records_are_near(monitoring, told)
+    agrees_with_the_pages(node, told, storm.root / "pages")
     monitoring.use()
 
 
@@ -241,6 +248,63 @@ def agrees_with_top(node: NodeUnderTest, told: Truth) -> None:
                 if key[1] == outcome and kind in (None, key[0])
             )  # fmt: skip
             assert line[outcome] == counted
+
+
+def agrees_with_the_pages(node: NodeUnderTest, told: Truth, root: Path) -> None:
+    """What a person reads is what the metrics tell, in the words for people."""
+    root.mkdir()
+    with pages(root, start=False) as site:
+        site.env["SUPERVISOR_STORE"] = node.url
+        browser = site.start().opened()
+        eventually(lambda: "stalled 0" in figures(browser)["Zombies"][1], 20, "the node has said")
+        shown = figures(browser)
+        values = {name: value for name, (value, _) in shown.items()}
+        assert values == {
+            "Oldest running": "–",
+            "Zombies": "0",
+            "In queue": f"{told.in_queue}",
+            "Run time, p99": span(told.p99()),
+            "Failed": percent(told.failed_rate()),
+            "Canceled": percent(told.canceled_rate()),
+            "Survival": "100%",
+        }
+        assert shown["Zombies"][1] == "lost 0 · stalled 0 · heartbeat lost 0 · orphans 0"
+        charted = chart(browser.get("/").text, "endings")
+        wanted = {"succeeded": "success", "failed": "failed", "timed out": "timeout",
+                  "canceled": "canceled"}  # fmt: skip
+        for label, outcome in wanted.items():
+            whole = sum(number for key, number in told.endings.items() if key[1] == outcome)
+            # The minute that is not over is left out, and what ended in it.
+            assert charted[label] <= whole
+        page = browser.get("/queues").text
+        [row] = re.findall(r"<tr>\s*<td><a [^>]*>default</a>.*?</tr>", page, re.DOTALL)
+        numbers = re.findall(r'<td class="number">([\d,]+)</td>', row)
+        assert numbers == [f"{told.in_queue}", "1", "0"]
+        page = browser.get("/nodes").text
+        assert f"pid {node.pid}," in page
+        assert "4 wanted, 4 alive; it has 0 attempts" in page
+
+
+def figures(browser: Browser) -> dict[str, tuple[str, str]]:
+    """Return value and hint of each number of the first page, by name."""
+    parts = ("<h2>(.*?)</h2>", '<p class="value">(.*?)</p>', '<p class="hint">(.*?)</p>')
+    figure = '<div class="figure.*?' + ".*?".join(parts)
+    found = re.findall(figure, browser.get("/").text, re.DOTALL)
+    text = [[html.unescape(re.sub(r"<[^>]*>", "", one)) for one in row] for row in found]
+    return {name: (value, hint) for name, value, hint in text}
+
+
+def chart(page: str, name: str) -> dict[str, int]:
+    """Return the sum of each line of a chart, by its table."""
+    [found] = re.findall(rf'id="chart-{name}".*?</figure>', page, re.DOTALL)
+    head, _, body = found.partition("<tbody>")
+    labels = re.findall(r'<th scope="col" class="number">(.*?)</th>', head)
+    rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+    cells = [re.findall(r'<td class="number">([\d,]+)</td>', row) for row in rows]
+    return {
+        label: sum(int(row[at].replace(",", "")) for row in cells)
+        for at, label in enumerate(labels)
+    }
 
 
 def agrees_in_prometheus(monitoring: Monitoring, told: Truth) -> None:

@@ -18,6 +18,7 @@ from supervisor.model.query import Term, plain_pattern, render
 from supervisor.model.states import State
 from supervisor.store.engine import Store
 from supervisor.store.schema import attempts, tasks
+from supervisor.store.search import newest_of
 
 #: Tasks of each state that one look reads: about 30 ms on SQLite.
 WINDOW = 2_500
@@ -96,10 +97,7 @@ class DeadBook:
 
 
 def _read(connection: sa.Connection, state: State, before_id: str | None) -> list[DeadTask]:
-    newest = sa.select(tasks.c.task_id).where(tasks.c.state == state)
-    if before_id is not None:
-        newest = newest.where(tasks.c.task_id < before_id)
-    window = newest.order_by(tasks.c.task_id.desc()).limit(WINDOW).subquery()
+    window = newest_of(connection, state, before_id, WINDOW)
     same = (attempts.c.task_id == tasks.c.task_id) & (attempts.c.attempt == tasks.c.attempt)
     column = tasks.c
     query = (
@@ -111,7 +109,7 @@ def _read(connection: sa.Connection, state: State, before_id: str | None) -> lis
         .select_from(
             window.join(tasks, column.task_id == window.c.task_id).outerjoin(attempts, same)
         )
-        .order_by(window.c.task_id.desc())
+        .order_by(window.c.state.desc(), window.c.task_id.desc())
     )  # fmt: skip
     return [_task(row) for row in connection.execute(query)]
 

@@ -31,7 +31,8 @@ PAGE_MAX = 500
 ENDS_WINDOW = 1_000_000
 #: States that few tasks read: their index leads to less than that of a type.
 _FEW = frozenset({State.RUNNING, State.FAILED, State.TIMEOUT, State.CANCELED})
-_ALL = sa.true()
+#: What no id of a task reaches, in any collation.
+_LOWEST, _HIGHEST = "", "u"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,39 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """The conditions of the streams, and what is tested row by row."""
+class _Stream:
+    """All tasks, or those of one state or type, in the order of an index."""
 
-    streams: list[Condition]
+    column: sa.Column[str] | None = None
+    value: str = ""
+
+    def select(self, walk: _Walk, *, is_file: bool) -> sa.Select[Any]:
+        """Return the ids of a walk in order."""
+        task_id = tasks.c.task_id
+        query: sa.Select[Any] = sa.select(task_id)
+        if self.column is None:
+            return query.where(*walk.beyond(task_id)).order_by(walk.order(task_id))
+        if is_file:
+            query = query.where(self.column == self.value, *walk.beyond(task_id))
+            return query.order_by(walk.order(task_id))
+        # Told that the column equals a value, PostgreSQL may read every task by its id instead,
+        # until it has met enough of them. In this order there is but one index.
+        low, high = walk.ends()
+        both = sa.tuple_(self.column, task_id)
+        return query.where(
+            both > sa.tuple_(sa.literal(self.value), sa.literal(low)),
+            both < sa.tuple_(sa.literal(self.value), sa.literal(high)),
+        ).order_by(walk.order(self.column), walk.order(task_id))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The streams, and what is tested row by row."""
+
+    streams: list[_Stream]
     tests: list[Condition]
     with_attempt: bool
+    is_file: bool
 
     @property
     def window(self) -> int:
@@ -75,6 +103,12 @@ class _Walk:
         if self.start_id is None:
             return []
         return [column < self.start_id if self.down else column > self.start_id]
+
+    def ends(self) -> tuple[str, str]:
+        """Return between which ids it goes, both of them left out."""
+        if self.down:
+            return _LOWEST, _HIGHEST if self.start_id is None else self.start_id
+        return _LOWEST if self.start_id is None else self.start_id, _HIGHEST
 
     def until(self, column: Any, last_id: str) -> Condition:
         """Say what does not come after this one."""
@@ -174,12 +208,13 @@ def _plan(connection: sa.Connection, terms: Sequence[Term], now: datetime) -> _P
     """Split a query into streams and tests."""
     states, types = states_left(terms), _exact_types(terms)
     criteria = Criteria(is_file=connection.dialect.name == "sqlite", now=now)
-    by_state: list[Condition] = [tasks.c.state == state for state in states]
     if types is not None and not _FEW.issuperset(states):
         rest = [term for term in terms if not _is_exact_type(term)]
-        return _planned([tasks.c.type == name for name in types], criteria, rest)
+        return _planned([_Stream(tasks.c.type, name) for name in types], criteria, rest)
     rest = [term for term in terms if term.name != "state"]
-    return _planned([_ALL] if len(states) == len(State) else by_state, criteria, rest)
+    if len(states) == len(State):
+        return _planned([_Stream()], criteria, rest)
+    return _planned([_Stream(tasks.c.state, state.value) for state in states], criteria, rest)
 
 
 def _is_exact_type(term: Term) -> bool:
@@ -187,14 +222,14 @@ def _is_exact_type(term: Term) -> bool:
     return term.name == "type" and not term.negated and exact
 
 
-def _planned(streams: list[Condition], criteria: Criteria, rest: Sequence[Term]) -> _Plan:
-    return _Plan(streams, criteria.of(rest), needs_attempt(rest))
+def _planned(streams: list[_Stream], criteria: Criteria, rest: Sequence[Term]) -> _Plan:
+    return _Plan(streams, criteria.of(rest), needs_attempt(rest), criteria.is_file)
 
 
 def _read(
-    connection: sa.Connection, stream: Condition, plan: _Plan, walk: _Walk, limit: int
+    connection: sa.Connection, stream: _Stream, plan: _Plan, walk: _Walk, limit: int
 ) -> _Read:
-    newest = _stream(stream, walk)
+    newest = stream.select(walk, is_file=plan.is_file)
     if not plan.tests:
         ids = list(connection.execute(newest.limit(limit + 1)).scalars())
         return _Read(ids, ids[limit - 1] if len(ids) > limit else None)
@@ -207,9 +242,9 @@ def _read(
 
 
 def _counted(
-    connection: sa.Connection, stream: Condition, plan: _Plan, walk: _Walk, most: int
+    connection: sa.Connection, stream: _Stream, plan: _Plan, walk: _Walk, most: int
 ) -> Counted:
-    newest = _stream(stream, walk)
+    newest = stream.select(walk, is_file=plan.is_file)
     bound = None
     if plan.tests:
         bound = connection.execute(newest.limit(1).offset(plan.window - 1)).scalar()
@@ -219,32 +254,42 @@ def _counted(
     return Counted(min(found, most), found <= most and bound is None)
 
 
-def _stream(stream: Condition, walk: _Walk) -> sa.Select[Any]:
-    column = tasks.c.task_id
-    return sa.select(column).where(stream, *walk.beyond(column)).order_by(walk.order(column))
-
-
 def _tested(
-    newest: sa.Select[Any], stream: Condition, plan: _Plan, walk: _Walk, bound: str | None
+    newest: sa.Select[Any], stream: _Stream, plan: _Plan, walk: _Walk, bound: str | None
 ) -> sa.Select[Any]:
+    """Return the ids of a window that meet the tests, in the order of the walk."""
     column = tasks.c.task_id
     if bound is not None:
         newest = newest.where(walk.until(column, bound))
-    if stream is _ALL and not plan.with_attempt:
+    if stream.column is None and not plan.with_attempt:
         return newest.where(*plan.tests)
-    # The window is read first, from the stream's own index: told all at once, PostgreSQL may read
-    # every task by its id and test them one by one.
+    if stream.column is not None:
+        newest = newest.add_columns(stream.column)
     window = newest.limit(plan.window).subquery()
-    source: Any = window.join(tasks, tasks.c.task_id == window.c.task_id)
-    if plan.with_attempt:
-        same = (attempts.c.task_id == tasks.c.task_id) & (attempts.c.attempt == tasks.c.attempt)
-        source = source.outerjoin(attempts, same)
-    return (
-        sa.select(window.c.task_id)
-        .select_from(source)
-        .where(*plan.tests)
-        .order_by(walk.order(window.c.task_id))
-    )
+    same = (attempts.c.task_id == column) & (attempts.c.attempt == tasks.c.attempt)
+    rows: Any = tasks.outerjoin(attempts, same) if plan.with_attempt else tasks
+    order = [walk.order(window.c[name]) for name in reversed(window.c.keys())]
+    query = sa.select(window.c.task_id).order_by(*order)
+    if plan.is_file:
+        joined = window.join(rows, column == window.c.task_id)
+        return query.select_from(joined).where(*plan.tests)
+    # PostgreSQL would rather read all tasks by their ids and look for each in the window; the
+    # offset keeps it from seeing through.
+    one_row = sa.select(sa.literal(1).label("one")).select_from(rows)
+    one_row = one_row.where(column == window.c.task_id, *plan.tests)
+    return query.select_from(window.join(one_row.offset(0).lateral("tested"), sa.true()))
+
+
+def newest_of(
+    connection: sa.Connection, state: State, before_id: str | None, limit: int
+) -> sa.Subquery:
+    """Return the newest tasks of a state as a subquery of `state` and `task_id`, so many at most.
+
+    What is joined to it is to be ordered by both, or a planner reads all tasks by their ids.
+    """
+    stream, walk = _Stream(tasks.c.state, state.value), _Walk(before_id, down=True)
+    newest = stream.select(walk, is_file=connection.dialect.name == "sqlite")
+    return newest.add_columns(tasks.c.state).limit(limit).subquery()
 
 
 def find_ends(connection: sa.Connection, end: str, limit: int) -> list[str]:

@@ -1,0 +1,165 @@
+"""What lists of tasks, dead letters and acts on many ask of a store with very many rows.
+
+The rule: whatever is asked, a page tests no more than a window of each stream, read in the order of
+an index, and never reads a table, or an index of all its rows, from one end to the other. What only
+an index has to answer reads no more than a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+import servers
+import statements
+from statements import Sent, Wire
+
+from bench.bulk import LAST_MS, Rows, count, ended_id, fill
+from supervisor.model.query import parse
+from supervisor.store import Store, TaskFilter, open_store, search
+from supervisor.store.bulk import STEP, BulkDesk
+from supervisor.store.dead import WINDOW as DEAD_WINDOW
+from supervisor.store.dead import DeadBook
+from supervisor.store.listing import Listing
+from supervisor.store.reader import Reader
+from supervisor.store.schema import from_micros, metadata
+
+SIZE = Rows(ended=60_000, pending=3_000)
+BIG = frozenset({"tasks", "attempts", "audit_log"})
+PARTIAL = frozenset(
+    str(index.name)
+    for table in metadata.sorted_tables
+    for index in table.indexes
+    if index.dialect_options["postgresql"]["where"] is not None
+)
+
+#: Rows of one table that may be looked at, and steps of SQLite, by what is asked for.
+PAGE, STEPS_PAGE = 700, 20_000
+WINDOW, STEPS_WINDOW = 2 * search.WINDOW + PAGE, 1_600_000
+OF_ATTEMPTS, STEPS_OF_ATTEMPTS = 2 * search.WINDOW_OF_ATTEMPTS + PAGE, 600_000
+BY_INDEX = (
+    "", "state:failed", "state:failed,timeout", "-state:success", "type:type_3",
+    "type:type_3,type_4", "state:running",
+)  # fmt: skip
+TESTED = (
+    "queue:queue_9", "-queue:queue*", "type:type_1*", "type:type_1 state:pending,success tag:t",
+    "tag:t", "by:ann", "by:a*", "reason:oom_killed", "submitted:>2h priority:9", "due:later by:x",
+    "ended:<1m", "attempts:>5", "retries:>5", "quarantined:yes", "key:*", "parent:*", "nothing",
+    "-state:pending key:*", "type:type_3 state:failed by:ann",
+)  # fmt: skip
+OF_ATTEMPT = (
+    "verdict:*", "error:Nothing", "message:refused", 'message:"a * b"', "node:none", "ran:>5d",
+    "state:failed error:Nothing", "type:type_3 verdict:stalled",
+)  # fmt: skip
+
+
+def _ask(store: Store, wire: Wire) -> None:
+    """Ask everything that the pages ask, labelled by how much of it may be read."""
+    now = from_micros((LAST_MS + 60_000) * 1000)
+    middle = ended_id(SIZE, SIZE.ended // 2)
+    reader, listing = Reader(store), Listing(store)
+    for label, queries in (("index", BY_INDEX), ("tested", TESTED), ("attempts", OF_ATTEMPT)):
+        for text in queries:
+            how = {"terms": parse(text), "as_of": now}
+            for wanted in (
+                TaskFilter(**how),
+                TaskFilter(**how, before_id=middle),
+                TaskFilter(**how, after_id=middle),
+                TaskFilter(**how, oldest_first=True, after_id=middle),
+            ):
+                with wire.as_(f"{label}: {text}"):
+                    reader.tasks(wanted)
+            with wire.as_(f"{label if label != 'index' else 'count'}: {text}"):
+                listing.count(TaskFilter(**how))
+    with wire.as_("index: cancellations"):
+        listing.cancellations([ended_id(SIZE, 100 * n + 97) for n in range(50)])
+        listing.of([ended_id(SIZE, n) for n in range(50)])
+    assert now is not None
+    with wire.as_("dead"):
+        assert DeadBook(store).look(now).looked > DEAD_WINDOW
+    desk = BulkDesk(store, lambda _: None)
+    with wire.as_("tested: bulk"):
+        act = desk.begin("rerun", "queue:queue_1", by="ann", reason="r")
+        held = desk.hold(act, "me")
+        assert held is not None
+        step = desk.step(held, "me")
+        assert step is not None
+        assert step.done == STEP
+        desk.release("me")
+        desk.open()
+        desk.latest()
+        desk.get(act.bulk_id)
+        assert desk.stop(act.bulk_id, by="ann", reason="r")
+
+
+LIMITS = {
+    "index": (PAGE, STEPS_PAGE),
+    "count": (10_001, 300_000),
+    "tested": (WINDOW, STEPS_WINDOW),
+    "attempts": (OF_ATTEMPTS, STEPS_OF_ATTEMPTS),
+    "dead": (2 * DEAD_WINDOW, 300_000),
+}
+
+
+def _broken(sent: list[Sent]) -> list[str]:
+    found = []
+    for one in sent:
+        rows, steps = LIMITS[one.label.split(":")[0]]
+        many = {table: n for table, n in one.visited.items() if table in BIG and n > rows}
+        whole = [
+            scan for scan in one.scans
+            if scan.table in BIG and scan.index not in PARTIAL and "LIMIT" not in one.sql
+        ]  # fmt: skip
+        if many or whole or one.steps > steps:
+            found.append(f"{one.label}: {many or whole or one.steps}: {one.parameters}: {one.scans}: {one.sql}")
+    return found
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["as it is", "analyzed"])
+def test_on_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_file: Path, counted: bool
+) -> None:
+    path = tmp_path / "large.db"
+    path.write_bytes(large_file.read_bytes())
+    url = f"sqlite:///{path}"
+    if counted:
+        count(url)
+    with (
+        statements.on_file(monkeypatch) as wire,
+        closing(open_store(url, create=False)) as store,
+    ):
+        _ask(store, wire)
+    statements.explain_on_file(str(path), wire.sent)
+    assert _broken(wire.sent) == []
+
+
+@pytest.mark.parametrize("counted", [False, True], ids=["as it is", "analyzed"])
+def test_on_a_server(monkeypatch: pytest.MonkeyPatch, large_database: str, counted: bool) -> None:
+    if counted:
+        count(large_database)
+    with (
+        statements.on_server(monkeypatch) as wire,
+        closing(open_store(large_database, create=False)) as store,
+    ):
+        _ask(store, wire)
+    assert _broken(wire.sent) == []
+
+
+@pytest.fixture(scope="module")
+def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "large.db"
+    fill(f"sqlite:///{path}", SIZE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def large_database(postgresql: servers.PostgreSQL) -> Iterator[str]:
+    with psycopg.connect(postgresql.dsn, autocommit=True) as server:
+        server.execute("CREATE DATABASE plans_of_tasks")
+        url = postgresql.url.removesuffix("postgres") + "plans_of_tasks"
+        fill(url, SIZE)
+        yield url
+        server.execute("DROP DATABASE plans_of_tasks WITH (FORCE)")

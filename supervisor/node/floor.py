@@ -343,10 +343,10 @@ class Floor:
         tail = None
         if outcome.result_json is None and started is not None:
             tail = self.pool.output_tail(slot.worker_id, attempt.output_start, output_end)
-        info = self.types.get(attempt.claim.type)
-        if info is not None and info.secret_params and outcome.result_json is None:
-            params = attempt.claim.params_json
-            outcome, tail = without_secrets(outcome, tail, params, info.secret_params)
+        if outcome.result_json is None:
+            info = self.types.get(attempt.claim.type)
+            marked = () if info is None else info.secret_params
+            outcome, tail = without_secrets(outcome, tail, attempt.claim.params_json, marked)
         self.endings.append(
             Ending(
                 task_id=attempt.claim.task_id,

@@ -97,9 +97,14 @@ def veil_of(reader: Reader, task: TaskView) -> Veil:
 def veiled_lines(lines: Iterable[T]) -> list[T]:
     """Return tasks of a list without what looks like a secret in their errors.
 
-    Those of marked params are not in it: the node removes them before it writes an ending.
+    Those of params are not in it: the node removes them before it writes an ending.
     """
     return [replace(line, error=text(line.error)) if line.error else line for line in lines]
+
+
+def veiled_text(value: str) -> str:
+    """Return a text of any task without what looks like a secret."""
+    return text(value)
 
 
 def veiled_trail(trail: Iterable[HistoryLine]) -> list[HistoryLine]:

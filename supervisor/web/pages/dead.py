@@ -16,6 +16,7 @@ from supervisor.model.access import Right
 from supervisor.model.query import pieces
 from supervisor.store.dead import DeadBook, DeadGroup
 from supervisor.web.visit import Answer, Room, Route, Visit, argument, show
+from supervisor.words.veil import veiled_text
 
 #: Groups of each table; what differs in more ways has no pattern.
 GROUPS_MOST = 100
@@ -45,7 +46,7 @@ def page(visit: Visit) -> Answer:
 
 def _text(group: DeadGroup) -> str:
     """Return the pattern as people read it."""
-    return "…".join(pieces(group.pattern))
+    return veiled_text("…".join(pieces(group.pattern)))
 
 
 ROOM = Room("dead", _l("Dead letters"), Right.TASKS, "d")

@@ -40,6 +40,7 @@ from supervisor.web.spreadsheet import as_csv
 from supervisor.web.visit import Answer, Room, Route, Visit, argument, show
 from supervisor.words.roll import roll_call
 from supervisor.words.sentence import last_heard
+from supervisor.words.veil import veiled_lines
 
 PAGE = 50
 QUERY_MAX = 2000
@@ -124,13 +125,14 @@ def listing(visit: Visit) -> Answer:
 
 def _shown(visit: Visit, asked: Asked, now: datetime, page: TaskPage, count: Counted | None) -> str:
     forward, back = ("after", "before") if asked.oldest_first else ("before", "after")
+    tasks = veiled_lines(page.tasks)
     return show(
         "tasks.html",
         visit,
         now=now,
         asked=asked,
-        tasks=page.tasks,
-        heard=_heard(visit, page.tasks, now),
+        tasks=tasks,
+        heard=_heard(visit, tasks, now),
         count=count,
         looked=page.looked,
         next=asked.beyond(forward, page.next_id),
@@ -153,7 +155,7 @@ def _count(visit: Visit, asked: Asked, page: TaskPage) -> Counted:
     return Listing(visit.reader.store).count(asked.wanted)
 
 
-def _heard(visit: Visit, tasks: tuple[TaskLine, ...], now: datetime) -> dict[str, str]:
+def _heard(visit: Visit, tasks: list[TaskLine], now: datetime) -> dict[str, str]:
     """Return what was last heard of each task."""
     canceled = [task.task_id for task in tasks if task.state is State.CANCELED]
     trails = Listing(visit.reader.store).cancellations(canceled)
@@ -218,7 +220,7 @@ def _rows(pages: Iterator[TaskPage]) -> Iterator[list[object]]:
     """Return the rows of a file; one that is not whole says so at its end."""
     count = 0
     for page in pages:
-        for task in page.tasks:
+        for task in veiled_lines(page.tasks):
             if count == FILE_ROWS_MOST:
                 yield [f"only the first {FILE_ROWS_MOST} are in this file, there are more"]
                 return

@@ -107,9 +107,13 @@ def screen(home: Path) -> Iterator[Screen]:
         browser.close()
 
 
-def barriers(page: Page) -> list[str]:
-    """Return what keeps people from using this page, as axe sees it: serious and critical."""
-    found = Axe().run(page, options=_RULES).response["violations"]
+def barriers(page: Page, *rules: str) -> list[str]:
+    """Return what keeps people from using this page, as axe sees it: serious and critical.
+
+    With `rules` only what these find.
+    """
+    options = {**_RULES, "runOnly": list(rules)} if rules else _RULES
+    found = Axe().run(page, options=options).response["violations"]
     return [
         f"{page.url}: {one['id']}: {node['html'][:160]}: {node.get('failureSummary', '')[:300]}"
         for one in found

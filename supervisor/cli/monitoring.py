@@ -195,7 +195,12 @@ def _written(folder: Path, done: Mapping[str, str]) -> Iterator[str]:
 def _how_to_load(folder: Path, rule_files: tuple[str, ...], alertmanager: str) -> Iterator[str]:
     yield from ("", "In prometheus.yml, then `kill -HUP` it or POST to /-/reload:", "")
     yield from ("  rule_files:", *(f"    - {folder / name}" for name in rule_files))
+    yield from (
+        "  alerting:",
+        "    alertmanagers: [{static_configs: [{targets: ['127.0.0.1:9093']}]}]",
+    )
     yield from ("  scrape_configs:", "    - job_name: supervisor    # the alerts ask for this name")
+    yield "      scrape_interval: 15s"
     yield "      static_configs: [{targets: ['127.0.0.1:9464']}]    # metrics_listen of each node"
     yield from ("", f"Alertmanager: --config.file={folder / alertmanager}")
     yield "Try both first: promtool check rules …, amtool check-config …"

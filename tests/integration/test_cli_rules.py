@@ -37,6 +37,20 @@ def test_it_writes_what_is_committed_and_says_how_to_load_it(tmp_path: Path) -> 
     assert "job_name: supervisor" in said
 
 
+def test_what_it_says_belongs_into_prometheus_yml_passes_the_check(tmp_path: Path) -> None:
+    folder = tmp_path / "rules"
+    said = rules_export(folder)[1]
+    lines = said.split("-/reload:\n\n")[1].split("\n\n")[0].splitlines()
+    assert all(line.startswith("  ") for line in lines)
+    config = tmp_path / "prometheus.yml"
+    config.write_text("\n".join(line[2:] for line in lines))
+    files = ["--prometheus", str(config), "--rules", str(folder)]
+    files += ["--alertmanager", str(folder / "alertmanager.yml")]
+    done = CliRunner().invoke(build(), ["check", *files])
+    assert done.exit_code == 0, done.stdout
+    assert {line.split()[0] for line in done.stdout.splitlines()} == {"ok"}
+
+
 def test_links_receivers_and_thresholds_are_put_in(tmp_path: Path) -> None:
     code, said, _ = rules_export(
         tmp_path,

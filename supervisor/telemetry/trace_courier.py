@@ -3,6 +3,7 @@
 Secret kept here: the queue, the OTLP exporter, and that a loss is told once: at its beginning, and
 when spans arrive again. Spans that find the queue full or whose batch is refused are lost and
 counted. OTEL_BSP_* and OTEL_EXPORTER_OTLP_* hold. Silent in a forked child. Used by `trace_sdk`.
+A node's spans wait as what they say, and become what is sent in the thread.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from opentelemetry import context as otel
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -20,6 +22,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from supervisor.clock import Clock, SystemClock
 from supervisor.telemetry.events import emit
+from supervisor.telemetry.trace_packing import Attempted, Packing
 
 #: What holds unless a variable says otherwise: an export that takes longer has failed.
 TIMEOUT_S = 2.0
@@ -44,13 +47,16 @@ class Courier(SpanProcessor):
         failed: Callable[[], None] = _nobody,
         exporter: SpanExporter | None = None,
         clock: Clock | None = None,
+        packing: Packing | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._failed = failed
         self._clock = clock or SystemClock()
         self._words = _Words()
         self._exporter = exporter or _exporter()
-        self._queue: deque[ReadableSpan] = deque()
+        self._packing = packing
+        self._post = None if packing is None else _posting(self._exporter)
+        self._queue: deque[Any] = deque()  # of Attempted with a packing, else of ReadableSpan
         self._most = _number("OTEL_BSP_MAX_QUEUE_SIZE", QUEUE_MOST)
         self._batch = min(self._most, _number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", BATCH_MOST))
         self._delay_s = _number("OTEL_BSP_SCHEDULE_DELAY", DELAY_MS) / 1000
@@ -66,8 +72,14 @@ class Courier(SpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Take a span; it is lost if too many wait already. Never waits."""
-        if span.context is None or not span.context.trace_flags.sampled:
-            return
+        if span.context is not None and span.context.trace_flags.sampled:
+            self._take(span)
+
+    def take(self, attempted: Attempted) -> None:
+        """Take what a span shall say; needs a packing. It is lost like one; never waits."""
+        self._take(attempted)
+
+    def _take(self, span: ReadableSpan | Attempted) -> None:
         if self._pid != os.getpid() or self._closing:
             return  # the thread stayed behind in the parent, which sends what is in its queue
         if len(self._queue) >= self._most:
@@ -114,9 +126,16 @@ class Courier(SpanProcessor):
             size = min(self._batch, len(self._queue))
             self._send([self._queue.popleft() for _ in range(size)])
 
-    def _send(self, spans: Sequence[ReadableSpan]) -> None:
+    def _export(self, spans: Sequence[Any]) -> bool:
+        if self._packing is None:
+            return self._exporter.export(spans) is SpanExportResult.SUCCESS
+        if self._post is not None:
+            return bool(self._post(self._packing.packed(spans)).success)
+        return self._exporter.export(self._packing.readable(spans)) is SpanExportResult.SUCCESS
+
+    def _send(self, spans: Sequence[Any]) -> None:
         try:
-            arrived = self._exporter.export(spans) is SpanExportResult.SUCCESS
+            arrived = self._export(spans)
         except Exception as exc:  # whatever it is, the spans are lost and the thread lives on
             self._words.last, arrived = repr(exc), False
         if arrived:
@@ -158,6 +177,16 @@ def _exporter() -> SpanExporter:
     named = (f"OTEL_EXPORTER_OTLP_{of}TIMEOUT" for of in ("TRACES_", ""))
     is_set = any(os.environ.get(name) for name in named)
     return OTLPSpanExporter(timeout=None if is_set else TIMEOUT_S)
+
+
+def _posting(exporter: SpanExporter) -> Callable[[bytes], Any] | None:
+    """Return what sends a request that is packed already; None where this exporter has no such.
+
+    It is none of its public parts: without it the exporter packs the SDK's spans, as slowly.
+    """
+    client: Any = getattr(exporter, "_client", None)
+    is_known = type(client).__name__ == "_OTLPHTTPClient" and hasattr(client, "export")
+    return client.export if is_known else None
 
 
 def _number(variable: str, otherwise: int) -> int:

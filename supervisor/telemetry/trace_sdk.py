@@ -20,10 +20,10 @@ from opentelemetry.sdk.resources import (
     OTELResourceDetector,
     Resource,
 )
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import SpanKind
 
 from supervisor import __version__
 from supervisor.model.outcome import Settlement
@@ -42,6 +42,7 @@ from supervisor.model.trace import (
 from supervisor.telemetry import trace_api as name
 from supervisor.telemetry.trace import Sending
 from supervisor.telemetry.trace_courier import Courier
+from supervisor.telemetry.trace_packing import Attempted, Packing
 
 #: How long the end of a program or node waits for its last spans.
 CLOSE_S = 2.0
@@ -51,6 +52,11 @@ SERVICE = "task-supervisor"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FAILED = frozenset({State.FAILED, State.TIMEOUT})
+#: Attributes that no two attempts share.
+_UNLIKE = (
+    name.MESSAGE_ID, "supervisor.cpu_s", "supervisor.max_rss_bytes", "supervisor.retry.delay_s",
+    "supervisor.autopsy.id",
+)  # fmt: skip
 
 
 def _resource(instance: str) -> Resource:
@@ -90,9 +96,10 @@ class NodeTraces:
 
     def __init__(self, node_id: str, endpoint: str, failed: Callable[[], None]) -> None:
         provider = TracerProvider(resource=_resource(node_id), shutdown_on_exit=False)
-        self._sampler, self._resource = provider.sampler, provider.resource
-        self._scope = InstrumentationScope(name.SCOPE, __version__)
-        self._courier = Courier(endpoint, failed)
+        self._sampler = provider.sampler
+        scope = InstrumentationScope(name.SCOPE, __version__)
+        packing = Packing(provider.resource, scope, _UNLIKE)
+        self._courier = Courier(endpoint, failed, packing=packing)
 
     def span_of(self, task_id: str, attempt: int, type_: str, parent: str | None) -> str:
         """Return the traceparent of an attempt that is about to be claimed.
@@ -118,22 +125,20 @@ class NodeTraces:
         traced = ending.traced
         if traced is None or not is_sampled(traced.span) or traced.span == traced.parent:
             return  # the last: it was claimed by a node that writes no spans
-        if (place := name.remote(traced.span)) is None:
-            return
         start = _ns(ending.started_at or traced.claimed_at)
-        self._courier.on_end(
-            ReadableSpan(
-                f"process {ending.type}",
-                SpanContext(place.trace_id, place.span_id, False, place.trace_flags),
-                None if traced.parent is None else name.remote(traced.parent),
-                self._resource,
-                _attributes(ending, traced, settlement),
-                links=_links(ending, place),
-                kind=SpanKind.CONSUMER,
-                status=_status(ending),
-                start_time=start,
-                end_time=max(start, _ns(ending.ended_at)),
-                instrumentation_scope=self._scope,
+        before = None  # its id follows from its number
+        if ending.attempt > 1:
+            before = attempt_span(ending.task_id, ending.attempt - 1)
+        self._courier.take(
+            Attempted(
+                name=f"process {ending.type}",
+                place=traced.span,
+                parent=traced.parent,
+                before=before,
+                start=start,
+                end=max(start, _ns(ending.ended_at)),
+                error=_error(ending),
+                attributes=_attributes(ending, traced, settlement),
             )
         )
 
@@ -146,23 +151,13 @@ def _ns(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND * 1000
 
 
-def _links(ending: Ending, place: SpanContext) -> tuple[Link, ...]:
-    """Return the way to the attempt before, whose id follows from its number."""
-    if ending.attempt <= 1:
-        return ()
-    before = int(attempt_span(ending.task_id, ending.attempt - 1), 16)
-    flags = TraceFlags(place.trace_flags)
-    earlier = SpanContext(place.trace_id, before, True, flags)
-    return (Link(earlier, {"supervisor.link": "previous_attempt"}),)
-
-
-def _status(ending: Ending) -> Status:
-    """A failure is one; what was canceled or gave way is neither good nor bad."""
+def _error(ending: Ending) -> str | None:
+    """Say why it is a failure; what was canceled or gave way is neither good nor bad."""
     outcome = ending.outcome
     if outcome.state not in _FAILED or outcome.reason in REQUEUE_REASONS:
-        return Status(StatusCode.UNSET)
+        return None
     what = f": {outcome.error_type}" if outcome.error_type else ""
-    return Status(StatusCode.ERROR, f"{outcome.reason}{what}")
+    return f"{outcome.reason}{what}"
 
 
 def _attributes(ending: Ending, traced: Traced, settlement: Settlement) -> dict[str, Any]:

@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
         "resume": ("queues", "resume", "Let tasks of a paused queue start again."),
         "queues": ("queues", "queues", "List queues with their depth."),
         "nodes": ("nodes", "nodes", "List the nodes of the store with their leases."),
+        "node": ("node", "node", "Ask a node to drain, to stop, or for evidence of a task."),
         "top": ("top", "top", "Watch nodes, workers and running tasks."),
         "autopsy": ("autopsy", "autopsy", "Look at why tasks were stuck."),
         "web": ("web", "web", "Serve pages to look at tasks and autopsies, and to step in."),

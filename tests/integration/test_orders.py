@@ -74,6 +74,10 @@ def test_a_node_drains_takes_tasks_again_and_stops(start_node: Start) -> None:
     assert waiting.state() is State.PENDING
     assert asked(node, "undrain") == "it takes tasks again"
     assert waiting.wait(10).state is State.SUCCESS
+    again = node.cli_json("node", "undrain", node.name, "--reason", "sure", "--by", "bob")
+    assert again["order"]["answer"] == "it was not told to take no more tasks"
+    refused = node.cli("node", "drain", "host-9", "--reason", "x")
+    assert (refused.returncode, "no node host-9 runs" in refused.stderr) == (1, True)
     node_id = node.node_id()
     order_id = node.client.orders.ask(node_id, "stop", **WHO)
     assert node.wait_exit(30) == 0

@@ -119,7 +119,7 @@ def sparkline(values: Sequence[float | None], width: int, height: int) -> list[s
         if value is None:
             lines_.append([])
         else:
-            lines_[-1].append(f"{1 + at * step:.1f},{1 + (height - 2) * (1 - value / most):.1f}")
+            lines_[-1].append(f"{1 + at * step:.1f},{2 + (height - 4) * (1 - value / most):.1f}")
     return [" ".join(points) for points in lines_ if points]
 
 

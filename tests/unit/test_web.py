@@ -193,3 +193,17 @@ def test_every_ink_can_be_read_on_its_paper_in_both_themes_and_in_print() -> Non
     assert faint == {}
     # the edge of a field must be seen as well (WCAG 1.4.11)
     assert all(_contrast(theme["field"], theme["paper"]) >= 3 for theme in (light, dark))
+
+
+def test_lines_in_the_text_and_numbers_of_charts() -> None:
+    assert wording.sparkline([0, 1, 2], 96, 24) == ["1.0,22.0 48.0,12.0 95.0,2.0"]
+    assert wording.sparkline([0, None, 4, 4], 96, 24) == ["1.0,22.0", "63.7,2.0 95.0,2.0"]
+    assert wording.sparkline([0, 0], 96, 24) == ["1.0,22.0 95.0,22.0"]
+    assert wording.sparkline([], 96, 24) == []
+    assert [wording.amount(*one) for one in ((None, "s"), (1234.0, "/s"), (0.1234, ""))] == [
+        "–",
+        "1,234 /s",
+        "0.123",
+    ]
+    assert (wording.amount(0.051, "ratio"), wording.amount(2048, "bytes")) == ("5.1%", "2.0 KiB")
+    assert wording.clock(1_700_000_000) == "22:13:20"

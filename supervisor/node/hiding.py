@@ -21,8 +21,8 @@ def without_secrets(
     outcome: Outcome, output: str | None, params_json: str, marked: Sequence[str]
 ) -> tuple[Outcome, str | None]:
     """Return an ending and its output without the values of secret params."""
-    if not marked and len(params_json) > PARAMS_WARN_BYTES:
-        return outcome, output  # too long for the loop to be read for its names
+    if params_json == "{}" or (not marked and len(params_json) > PARAMS_WARN_BYTES):
+        return outcome, output  # one too long for the loop is not read for its names
     values = list(in_params(json.loads(params_json), marked))
     if not values:
         return outcome, output

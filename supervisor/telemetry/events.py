@@ -233,7 +233,7 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 _W, "web.refused", "Something was asked for that was not allowed; bounded.",
                 "why", "who", "address", "request", "code",
             ),
-            _event(_W, "web.untold", "A refusal is not in the audit trail.", "error"),
+            _event(_W, "web.unrecorded", "A refusal is not in the audit trail.", "error"),
             _event(_E, "web.failed", "A page raised: a bug.", "route", "error"),
             # The store
             _event(_E, "store.lost", "The store does not answer; claims stop.", "error"),

@@ -120,7 +120,7 @@ class Refusals:
                 lambda access, now: access.note_refused_request(text, who, now)
             )
         except StoreUnavailable as exc:
-            emit("web.untold", error=exc.message)  # the refusal stands; the log has it
+            emit("web.unrecorded", error=exc.message)  # the refusal stands; the log has it
 
 
 def _kind(code: int) -> str | None:

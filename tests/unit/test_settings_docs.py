@@ -30,6 +30,7 @@ def generator() -> ModuleType:
 
 NAMES = (
     "settings.md", "cli.md", "events.md", "metrics.md", "diagnoses.md", "reasons.md", "alerts.md",
+    "api.md",
 )  # fmt: skip
 
 

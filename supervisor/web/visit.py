@@ -53,10 +53,14 @@ class Visit:
         `name` is a fixed word, one for each thing that is read. The page tells how old the oldest
         of what it saw is. Raises: StoreUnavailable.
         """
-        reader = self.reader
-        value, age_s = self.board.see(name, reader.store, fresh_s, lambda: read(reader))
+        value, age_s = self.see_aged(name, fresh_s, read)
         g.age_s = max(age_s, g.get("age_s", 0.0))
         return value
+
+    def see_aged(self, name: str, fresh_s: float, read: Callable[[Reader], T]) -> tuple[T, float]:
+        """Do the same for what tells its age itself: return it too, in seconds."""
+        reader = self.reader
+        return self.board.see(name, reader.store, fresh_s, lambda: read(reader))
 
     def now(self) -> datetime:
         """Return the store's time, which all times in it are of."""

@@ -23,6 +23,8 @@ from supervisor.store import Store
 from supervisor.store.levels import levels
 from supervisor.store.trend import Hour, Trend
 
+#: What takes long is done again only after so many times as long, within these seconds.
+REST_TIMES, REST_MOST_S = 150, 60.0
 #: Seconds between two notes, and how many are kept: an hour's.
 EVERY_S, KEPT = 15.0, 240
 _NAME = "supervisor.watch"
@@ -45,6 +47,7 @@ class Watch:
         self._over = threading.Event()
         self._trend: Trend | None = None
         self._notes: deque[Note] = deque(maxlen=KEPT)
+        self._took_s: dict[str, float] = {}
 
     def join(self, app: Flask) -> None:
         """Be the watch of this site's pages."""
@@ -82,6 +85,18 @@ class Watch:
         self._of(store)
         with self._lock:
             self._notes.append(Note(now, dict(+due)))
+
+    @contextmanager
+    def timing(self, name: str) -> Iterator[None]:
+        """Note how long something takes; `name` is a fixed word."""
+        clock = self._client.reader.store.clock
+        began = clock.mono()
+        yield
+        self._took_s[name] = clock.mono() - began
+
+    def rest_s(self, name: str, least_s: float) -> float:
+        """Return for how long it need not be done again, so that nobody has to wait often."""
+        return max(least_s, min(REST_MOST_S, REST_TIMES * self._took_s.get(name, 0.0)))
 
     def _of(self, store: Store) -> Trend:
         """Return what counts in this store; of another one all is forgotten."""

@@ -16,6 +16,7 @@ from flask_babel import lazy_gettext as _l
 from flask_babel import ngettext
 
 from supervisor.model.access import Right
+from supervisor.model.states import State
 from supervisor.monitoring.threshold import Thresholds
 from supervisor.store import Reader
 from supervisor.store.alerts import AlertBook
@@ -34,8 +35,8 @@ from supervisor.words.sentence import diagnosis
 from supervisor.words.text import span
 from supervisor.words.waiting import known_types
 
-#: How old what all viewers share may be: what is dear to read is read less often.
-FRESH_S, ENDED_FRESH_S, HOUR_FRESH_S, COUNT_FRESH_S = 1.0, 5.0, 5.0, 15.0
+#: How old what all viewers share may be at least: what is dear to read is read less often.
+FRESH_S, SLOW_FRESH_S = 1.0, 5.0
 AUTOPSIES_SHOWN = 5
 #: Points of the line in a figure.
 POINTS = 60
@@ -65,13 +66,14 @@ class Chart:
 
 def page(visit: Visit) -> Answer:
     """Return the first page."""
-    hour = visit.see("hour", HOUR_FRESH_S, _hour)
+    notes, rest_s = watch().notes(), watch().rest_s
+    hour, _age_s = visit.see_aged("hour", SLOW_FRESH_S, _hour)
+    by_state, counted_s = visit.see_aged("states", rest_s("states", SLOW_FRESH_S), _by_state)
     scene = replace(
         visit.see("overview", FRESH_S, _scene),
-        ended=visit.see("ended", ENDED_FRESH_S, _ended),
-        by_state=visit.see("states", COUNT_FRESH_S, _by_state),
+        ended=visit.see("ended", rest_s("ended", SLOW_FRESH_S), _ended),
+        by_state=by_state,
     )
-    notes = watch().notes()
     newest = (
         visit.reader.find_autopsies(AutopsyFilter(limit=AUTOPSIES_SHOWN)).autopsies
         if visit.may(Right.AUTOPSIES)
@@ -84,7 +86,8 @@ def page(visit: Visit) -> Answer:
         figures=list(_figures(scene, notes)),
         findings=findings(scene),
         charts=_charts(hour, notes),
-        by_state=scene.by_state,
+        by_state=by_state,
+        counted_s=counted_s,
         nodes=scene.roll.running,
         newest=newest,
         cause=diagnosis,
@@ -114,12 +117,14 @@ def _hour(reader: Reader) -> Hour:
 
 
 def _ended(reader: Reader) -> Ended | None:
-    found = Numbers(reader.store).ended(reader.store.clock.now())
+    with watch().timing("ended"):
+        found = Numbers(reader.store).ended(reader.store.clock.now())
     return None if found is None else found[0]
 
 
-def _by_state(reader: Reader) -> dict[Any, int]:
-    return dict(reader.counts(reader.store.clock.now()).by_state)
+def _by_state(reader: Reader) -> dict[State, int]:
+    with watch().timing("states"):
+        return dict(reader.counts(reader.store.clock.now()).by_state)
 
 
 # --- figures ----------------------------------------------------------------------------------

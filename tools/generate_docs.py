@@ -15,6 +15,7 @@ import click
 
 from autopsy.cause import MEANINGS
 from supervisor.cli.group import build
+from supervisor.model.query import QUALIFIERS
 from supervisor.model.states import REASON_MEANINGS
 from supervisor.monitoring import alerts, dashboards, export
 from supervisor.monitoring.alertmanager import RECEIVERS, Receivers
@@ -37,6 +38,46 @@ RUNBOOKS = "docs/runbooks"
 WIDTH = 100
 LEVELS = {10: "debug", 20: "info", 30: "warning", 40: "error"}
 
+
+QUERIES = """
+The box of the page of tasks, `q` of the API and `supervisor list` take the same words:
+
+```text
+state:failed,timeout type:report.* -by:ann ran:>5m "timed out"
+```
+
+All terms must hold. Values between commas stand for "or", a minus before a term for "not". What
+holds a space, a comma or a quote stands in quotes, where `\\"` is a quote and `\\\\` a backslash.
+In names `*` stands for anything, `\\*` for itself; names are compared as they are. A word without
+a colon is looked for, in whichever case, in the type, the dedup key and the submitter, and as the
+beginning or the end of the id. What is missing fulfils no term, so `-error:*` finds tasks without
+an error.
+"""
+
+BOUNDS = """
+A time is an age (`>2h`: longer ago than two hours, `<30m`: less), a day (`2026-11-29`,
+`<2026-11-29`), a time (`>2026-11-29T08:30`), `today`, `yesterday`, `now` (up to now) or `later`;
+all of it in UTC. Spans have units: `ms`, `s`, `m`, `h`, `d`, `w`, also together (`1h30m`).
+Numbers and spans take `>`, `<`, `>=`, `<=`.
+
+## What it costs
+
+States and types have an index; of what they leave, in the order of ids, at most 20,000 tasks of
+each are looked at for one page (5,000 where the latest attempt is asked for: `verdict`, `error`,
+`message`, `node`, `ran`). A page that was cut off there says so and goes on from there. So a
+query never reads the whole table, "none among those looked at" is not "none", and what is not
+counted to its end is called "at least".
+
+## Acts on all that a query finds
+
+"All that this query finds" first shows what that is: the query, the states in which the act means
+something, and until when tasks were submitted; later ones are never touched. It then is an object
+of its own (`/bulk/ID`) with progress, a count for each answer and a button to stop it. A thread
+of a web process carries it out, 200 tasks to a transaction with a pause of 50 ms after each; if
+that process dies, another one, or the next that starts, goes on within 5 s. Each task has its own
+line in the audit trail, with the id of the act in its reason. A task that has left the query when
+its turn comes is left alone and told.
+"""
 
 SERVERS = """
 ## Addresses of servers
@@ -326,6 +367,16 @@ def reasons_page() -> Iterator[str]:
     yield from (f"| `{reason}` | {text} |" for reason, text in REASON_MEANINGS.items())
 
 
+def queries_page() -> Iterator[str]:
+    """Return the lines of docs/queries.md."""
+    yield from ("# Queries", "", NOTICE, "", QUERIES.strip(), "")
+    yield from ("| word | takes | asks for | example |", "|---|---|---|---|")
+    for one in QUALIFIERS.values():
+        takes = ", ".join(f"`{choice.lower()}`" for choice in one.choices) or one.kind.value
+        yield f"| `{one.name}` | {takes} | {one.hint} | `{one.example}` |"
+    yield from ("", BOUNDS.strip())
+
+
 def alerts_page() -> Iterator[str]:
     """Return the lines of docs/alerts.md."""
     yield from ("# Alerts", "", NOTICE, "")
@@ -371,6 +422,7 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "events.md": events_page,
     "metrics.md": metrics_page,
     "diagnoses.md": diagnoses_page,
+    "queries.md": queries_page,
     "reasons.md": reasons_page,
     "alerts.md": alerts_page,
     "api.md": api_page,

@@ -19,7 +19,7 @@ from supervisor.words.sentence import ending_mark, last_heard
 from supervisor.words.text import ago, plain
 
 if TYPE_CHECKING:
-    from supervisor.store import HistoryLine, TaskLine, TaskPage
+    from supervisor.store import HistoryLine, TaskFilter, TaskLine, TaskPage
     from supervisor.store.archive_search import ColdLine
 
 LIMIT_MAX = 500
@@ -83,14 +83,14 @@ def list_tasks(
     """List the tasks that QUERY finds, newest first.
 
     QUERY is what the pages have in their box: state:failed type:report.* -by:ann ran:>5m. Put it in
-    quotes, behind -- if it begins with a minus; options narrow it down. A page that is not the last names the id to continue with:
-    --before ID. An id that is no longer in the store is looked for in cold files; see `archive
-    search` for all else in them.
+    quotes, behind -- if it begins with a minus; options narrow it down.
+
+    A page that is not the last names the id to continue with: --before ID. An id that is no longer
+    in the store is looked for in cold files; see `archive search` for all else in them.
     """
     if before and after:
         raise click.UsageError("--before and --after are two directions; give one of them.")
     from supervisor.store import TaskFilter
-    from supervisor.store.listing import Listing
 
     wanted = TaskFilter(
         terms=query,
@@ -104,9 +104,16 @@ def list_tasks(
         after_id=after,
         oldest_first=oldest_first,
     )
+    _answer(call, wanted, text or _only_text(query))
+
+
+def _answer(call: Call, wanted: TaskFilter, text: str) -> None:
+    """Print a page; `text` is looked for in cold files if there is none."""
+    from supervisor.store.listing import Listing
+
     reader = call.client().reader
     page = reader.tasks(wanted)
-    archived = [] if page.tasks or page.next_id else _archived(call, text or _only_text(query))
+    archived = [] if page.tasks or page.next_id else _archived(call, text)
     roll = roll_call(reader)
     now = reader.store.clock.now()
 
@@ -120,7 +127,7 @@ def list_tasks(
         for one in archived:
             yield f"archived: {cell(one.task_id)}  {state_text(one.state)}  {plain(one.file)}"
         if page.next_id is not None:
-            yield f"more: {'--after' if oldest_first else '--before'} {page.next_id}"
+            yield f"more: {'--after' if wanted.oldest_first else '--before'} {page.next_id}"
 
     tasks = [
         {**fields_of(task), "node_gone": roll.gone_node(task) is not None} for task in page.tasks

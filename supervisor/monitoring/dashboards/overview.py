@@ -30,8 +30,21 @@ from supervisor.monitoring.dashboards.styles import BY_OUTCOME, BY_STATE, WANTED
 from supervisor.monitoring.threshold import Thresholds
 
 BY = "severity, alertname, type, queue, service, instance"
-FIRING = f"max by ({BY}) ({firing('critical', 'warning', 'info')})"
+#: The gravest first: the table has room for the first few.
+GRAVITY = {"critical": 3, "warning": 2, "info": 1}
+FIRING = (
+    "sort_desc("
+    + " or ".join(f"max by ({BY}) ({firing(one)}) * {rank}" for one, rank in GRAVITY.items())
+    + ")"
+)
 OVER_TIME = f"max by (alertname) ({firing('critical', 'warning')})"
+
+
+SEVERITIES = (
+    Named("critical", "critical", Color.BAD),
+    Named("warning", "warning", Color.WARN),
+    Named("info", "info", Color.CALM),
+)
 
 
 def overview(alert: Thresholds) -> Dashboard:
@@ -273,13 +286,13 @@ def _alerts() -> tuple[Panel, ...]:
         Panel(
             Kind.TABLE,
             "Firing alerts",
-            "What fires now. The runbook of each alert says what to do.",
+            "What fires now, the gravest first. The runbook of each alert says what to do.",
             Unit.SHORT,
             (Query(FIRING),),
             width=12,
             height=10,
             columns=(
-                Column("Severity", label="severity", width=90),
+                Column("Severity", label="severity", width=90, named=SEVERITIES),
                 Column("Alert", label="alertname", width=220),
                 Column("Type", label="type"),
                 Column("Queue", label="queue"),

@@ -51,6 +51,7 @@ function Numbers(props) {
   const one = ({ value, count, ...size }) => (
     <BigValue
       value={value.display}
+      text={panel.options.text}
       {...{ count, theme, colorMode, graphMode, justifyMode, textMode, wideLayout }}
       width={size.width}
       height={size.height}

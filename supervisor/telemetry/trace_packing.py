@@ -1,7 +1,7 @@
 """A node's spans as the protobuf of OTLP, packed without the objects of the SDK.
 
-Secret kept here: that format, and that most of what a span says was said by the one before: an
-attribute is packed once and remembered. The SDK takes eight times as long, in the interpreter that
+Secret kept here: that format, and that most of what a span says was said by the one before: what
+many share is packed once and remembered. The SDK takes eight times as long, in the interpreter that
 the loop needs. `readable` is the same span as the SDK has it. Called by the courier's thread only.
 Source: opentelemetry-proto 1.x, trace.proto and common.proto.
 """
@@ -9,7 +9,7 @@ Source: opentelemetry-proto 1.x, trace.proto and common.proto.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -22,8 +22,8 @@ from supervisor.model.trace import TraceParent, read_traceparent
 
 Value = str | bool | int | float
 
-#: Attributes that are remembered: more are as many different values as there are tasks.
-REMEMBERED_MOST = 4096
+#: Sets of shared attributes that are remembered: more are as different as tasks are.
+REMEMBERED_MOST = 512
 #: What a link to the attempt before is called.
 LINK: Mapping[str, Value] = {"supervisor.link": "previous_attempt"}
 
@@ -46,6 +46,7 @@ _DOUBLE = struct.Struct("<Bd")
 class Attempted(NamedTuple):
     """What the span of an attempt says: small, whatever its task gave back.
 
+    The attributes in `shared` many attempts have alike, those in `own` none has like another.
     `place` and `parent` are traceparents, `before` is the span id of the attempt before, as hex
     digits; `error` says why it is a failure. Times are Unix nanoseconds.
     """
@@ -57,18 +58,16 @@ class Attempted(NamedTuple):
     start: int
     end: int
     error: str | None
-    attributes: Mapping[str, Value]
+    shared: Mapping[str, Value]
+    own: Mapping[str, Value]
 
 
 class Packing:
-    """Packs the spans of one node; `unlike` names attributes that no two spans share."""
+    """Packs the spans of one node."""
 
-    def __init__(
-        self, resource: Resource, scope: InstrumentationScope, unlike: Iterable[str]
-    ) -> None:
+    def __init__(self, resource: Resource, scope: InstrumentationScope) -> None:
         self._resource, self._scope = resource, scope
-        self._unlike = frozenset(unlike)
-        self._remembered: dict[tuple[str, Value], bytes] = {}
+        self._remembered: dict[tuple[tuple[str, Value], ...], bytes] = {}
         self._link = _attribute(*next(iter(LINK.items())), tag=_LINK_ATTRIBUTE)
         sample = encode_spans([ReadableSpan("", resource=resource, instrumentation_scope=scope,
                                             context=SpanContext(1, 1, False))])  # fmt: skip
@@ -110,7 +109,7 @@ class Packing:
             SpanContext(trace_id, int(place.span_id, 16), False, flags),
             parent,
             self._resource,
-            span.attributes,
+            {**span.shared, **span.own},
             links=links,
             kind=SpanKind.CONSUMER,
             status=Status(StatusCode.UNSET) if span.error is None else failed,
@@ -127,7 +126,8 @@ class Packing:
             parts += (_PARENT_ID, bytes.fromhex(above.span_id))
         parts += (*_sized(_NAME, _text(span.name)), _KIND, _CONSUMER)
         parts.append(_TIMES.pack(_START, span.start, _END, span.end))
-        parts += [self._known(name, value) for name, value in span.attributes.items()]
+        parts.append(self._shared(span.shared))
+        parts += [_attribute(name, value) for name, value in span.own.items()]
         if span.before is not None:
             parts += _sized(_LINK, self._packed_link(trace_id, span.before))
         status = b""
@@ -142,15 +142,13 @@ class Packing:
         ids = (_TRACE_ID, trace_id, _SPAN_ID, bytes.fromhex(before))
         return b"".join((*ids, self._link, _LINK_FLAGS, _REMOTE))
 
-    def _known(self, name: str, value: Value) -> bytes:
-        """Return an attribute packed, from memory if others may have it too."""
-        if name in self._unlike:
-            return _attribute(name, value)
-        packed = self._remembered.get((name, value))
+    def _shared(self, attributes: Mapping[str, Value]) -> bytes:
+        key = tuple(attributes.items())
+        packed = self._remembered.get(key)
         if packed is None:
             if len(self._remembered) >= REMEMBERED_MOST:
                 self._remembered.clear()
-            packed = self._remembered[name, value] = _attribute(name, value)
+            packed = self._remembered[key] = b"".join(_attribute(*pair) for pair in key)
         return packed
 
 

@@ -21,7 +21,7 @@ from opentelemetry.sdk.resources import (
     Resource,
 )
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.sdk.trace.sampling import DEFAULT_ON, Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanKind
 
@@ -42,7 +42,7 @@ from supervisor.model.trace import (
 from supervisor.telemetry import trace_api as name
 from supervisor.telemetry.trace import Sending
 from supervisor.telemetry.trace_courier import Courier
-from supervisor.telemetry.trace_packing import Attempted, Packing
+from supervisor.telemetry.trace_packing import Attempted, Packing, Value
 
 #: How long the end of a program or node waits for its last spans.
 CLOSE_S = 2.0
@@ -52,11 +52,6 @@ SERVICE = "task-supervisor"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FAILED = frozenset({State.FAILED, State.TIMEOUT})
-#: Attributes that no two attempts share.
-_UNLIKE = (
-    name.MESSAGE_ID, "supervisor.cpu_s", "supervisor.max_rss_bytes", "supervisor.retry.delay_s",
-    "supervisor.autopsy.id",
-)  # fmt: skip
 
 
 def _resource(instance: str) -> Resource:
@@ -98,7 +93,7 @@ class NodeTraces:
         provider = TracerProvider(resource=_resource(node_id), shutdown_on_exit=False)
         self._sampler = provider.sampler
         scope = InstrumentationScope(name.SCOPE, __version__)
-        packing = Packing(provider.resource, scope, _UNLIKE)
+        packing = Packing(provider.resource, scope)
         self._courier = Courier(endpoint, failed, packing=packing)
 
     def span_of(self, task_id: str, attempt: int, type_: str, parent: str | None) -> str:
@@ -108,6 +103,16 @@ class NodeTraces:
         """
         above = None if parent is None else read_traceparent(parent)
         trace_id = above.trace_id if above is not None else attempt_trace(task_id)
+        if self._sampler is DEFAULT_ON:  # as its parent, else kept: known without its objects
+            kept = above is None or above.sampled
+        else:
+            kept = self._is_kept(trace_id, type_, parent)
+        flags = SAMPLED if kept else 0
+        if above is not None:
+            flags |= above.flags & RANDOM
+        return str(TraceParent(trace_id, attempt_span(task_id, attempt), flags))
+
+    def _is_kept(self, trace_id: str, type_: str, parent: str | None) -> bool:
         decided = self._sampler.should_sample(
             name.below(parent),
             int(trace_id, 16),
@@ -115,10 +120,7 @@ class NodeTraces:
             SpanKind.CONSUMER,
             {name.TASK_TYPE: type_},
         )
-        flags = SAMPLED if decided.decision is Decision.RECORD_AND_SAMPLE else 0
-        if above is not None:
-            flags |= above.flags & RANDOM
-        return str(TraceParent(trace_id, attempt_span(task_id, attempt), flags))
+        return decided.decision is Decision.RECORD_AND_SAMPLE
 
     def ended(self, ending: Ending, settlement: Settlement) -> None:
         """Write the span of an attempt whose ending is in the store."""
@@ -138,7 +140,8 @@ class NodeTraces:
                 start=start,
                 end=max(start, _ns(ending.ended_at)),
                 error=_error(ending),
-                attributes=_attributes(ending, traced, settlement),
+                shared=_shared(ending, traced, settlement),
+                own=_own(ending, traced, settlement),
             )
         )
 
@@ -160,16 +163,18 @@ def _error(ending: Ending) -> str | None:
     return f"{outcome.reason}{what}"
 
 
-def _attributes(ending: Ending, traced: Traced, settlement: Settlement) -> dict[str, Any]:
-    """Say what happened by names, numbers and ids: no text of the task leaves the store."""
+def _shared(ending: Ending, traced: Traced, settlement: Settlement) -> dict[str, Value]:
+    """Say what happened, as far as it happens to many, by names and numbers.
+
+    No text of the task leaves the store.
+    """
     outcome = ending.outcome
     requeued = outcome.reason in REQUEUE_REASONS
-    found: dict[str, Any] = {
+    found: dict[str, Value] = {
         name.SYSTEM: name.SCOPE,
         name.OPERATION_TYPE: "process",
         name.OPERATION_NAME: "process",
         name.DESTINATION: ending.queue,
-        name.MESSAGE_ID: ending.task_id,
         name.TASK_TYPE: ending.type,
         "supervisor.attempt": ending.attempt,
         "supervisor.outcome": "requeued" if requeued else outcome.state.lower(),
@@ -184,6 +189,12 @@ def _attributes(ending: Ending, traced: Traced, settlement: Settlement) -> dict[
         found[name.ERROR_TYPE] = outcome.error_type or str(outcome.reason)
     if outcome.verdict is not None:
         found["supervisor.verdict"] = outcome.verdict
+    return found
+
+
+def _own(ending: Ending, traced: Traced, settlement: Settlement) -> dict[str, Value]:
+    """Say what no two attempts have alike."""
+    found: dict[str, Value] = {name.MESSAGE_ID: ending.task_id}
     if traced.autopsy_id is not None:
         found["supervisor.autopsy.id"] = traced.autopsy_id
     if settlement.run_after is not None:

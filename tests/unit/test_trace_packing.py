@@ -25,17 +25,13 @@ PLACES = some.builds(
     some.sampled_from((1, 3)),
 )
 TEXTS = some.text(max_size=300)
+NUMBERS = some.integers(-(2**63), 2**63 - 1)
+SHARES = some.floats(allow_nan=False)
 #: Of one name all values are of one kind, as it is with a node's spans.
-KINDS = some.fixed_dictionaries(
-    {},
-    optional={
-        "type": TEXTS,
-        "id": TEXTS,
-        "number": some.integers(-(2**63), 2**63 - 1),
-        "share": some.floats(allow_nan=False),
-        "flag": some.booleans(),
-    },
+SHARED = some.fixed_dictionaries(
+    {}, optional={"type": TEXTS, "number": NUMBERS, "flag": some.booleans()}
 )
+OWN = some.fixed_dictionaries({}, optional={"id": TEXTS, "share": SHARES, "count": NUMBERS})
 MOMENTS = some.integers(0, 2**63 - 1)
 SPANS = some.builds(
     Attempted,
@@ -46,13 +42,14 @@ SPANS = some.builds(
     start=MOMENTS,
     end=MOMENTS,
     error=some.none() | TEXTS,
-    attributes=KINDS,
+    shared=SHARED,
+    own=OWN,
 )
 
 
 def packing() -> Packing:
     resource = Resource({"service.name": "tasks", "process.pid": 7}, "https://schema")
-    return Packing(resource, InstrumentationScope("supervisor", "1.0"), ("id", "share"))
+    return Packing(resource, InstrumentationScope("supervisor", "1.0"))
 
 
 @settings(max_examples=80, deadline=None)
@@ -78,7 +75,7 @@ def test_only_so_much_is_remembered() -> None:
     ours = packing()
     many = trace_packing.REMEMBERED_MOST + 10
     for number in range(many):
-        ours.packed([attempted({"type": f"t{number}", "id": f"i{number}"})])
+        ours.packed([attempted({"type": f"t{number}"})])
     assert len(ours._remembered) == 10
     (last,) = sent([attempted({"type": f"t{many - 1}"})], ours)
     assert last.attributes[0].value.string_value == f"t{many - 1}"
@@ -108,7 +105,7 @@ def test_an_exporter_that_does_not_is_given_the_spans_of_the_sdk() -> None:
 def attempted(attributes: Mapping[str, Value]) -> Attempted:
     return Attempted(
         name="a", place=f"00-{'1' * 32}-{'2' * 16}-01", parent=None, before=None,
-        start=1, end=2, error=None, attributes=attributes,
+        start=1, end=2, error=None, shared=attributes, own={},
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ import uuid_utils
 from sqlalchemy import bindparam, select, text, update
 
 from supervisor.model.bulk import CHANGED, BulkAct, BulkVerb, Example
+from supervisor.model.outcome import cut
 from supervisor.model.query import parse, states_left
 from supervisor.model.record import Acted
 from supervisor.model.states import State
@@ -37,6 +38,8 @@ from supervisor.store.session import (
     storable,
 )
 
+#: Characters of a reason beside which the id of the act has its place in a note.
+REASON_MAX = 900
 #: Examples of refused tasks that are kept.
 EXAMPLES_MAX = 20
 #: `total` of an act whose tasks are not counted yet.
@@ -160,7 +163,7 @@ class Bulk:
         left = set(states_left(parse(act.query)))
         states = {row[0]: State(row[1]) for row in self._session.rows_of(_select_states, task_ids)}
         ready = [task_id for task_id in task_ids if states.get(task_id) in left]
-        why = Act(act.operator, f"{act.reason} ({act.bulk_id})", now)
+        why = Act(act.operator, f"{cut(act.reason, REASON_MAX)} ({act.bulk_id})", now)
         answers = _ACTS[act.verb](self._session, ready, why) if ready else []
         changed = [
             Acted(task_id=task_id, answer=CHANGED, state=states.get(task_id),

@@ -141,10 +141,10 @@ class Browser:
 class PagesUnderTest:
     """One `supervisor web` and its store."""
 
-    def __init__(self, root: Path, **settings: str) -> None:
+    def __init__(self, root: Path, url: str | None = None, **settings: str) -> None:
         self.root = root
         self.store_path = root / "tasks.db"
-        self.url = f"sqlite:///{self.store_path}"
+        self.url = url or f"sqlite:///{self.store_path}"
         self.env = {
             **{k: v for k, v in os.environ.items() if not k.startswith("SUPERVISOR_")},
             "SUPERVISOR_STORE": self.url,
@@ -281,9 +281,11 @@ def _given(name: str, role: Role, autopsies: bool) -> dict[str, Any]:
 
 
 @contextmanager
-def pages(root: Path, *, start: bool = True, **settings: str) -> Iterator[PagesUnderTest]:
-    """Make the pages with a store, and end them whatever happens."""
-    made = PagesUnderTest(root, **settings).make_store()
+def pages(
+    root: Path, *, start: bool = True, url: str | None = None, **settings: str
+) -> Iterator[PagesUnderTest]:
+    """Make the pages with a store (a file, or what `url` names), and end them whatever happens."""
+    made = PagesUnderTest(root, url, **settings).make_store()
     try:
         yield made.start() if start else made
     finally:

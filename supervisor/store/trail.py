@@ -111,10 +111,18 @@ def _within(connection: sa.Connection, wanted: TrailFilter) -> list[Any]:
     if wanted.before_id is not None:
         bounds.append(column.id < wanted.before_id)
     if wanted.since is not None:
-        bounds.append(column.id > ids_since(connection, wanted.since - _SLACK)[0])
+        bounds.append(column.id > ids_since(connection, _moved(wanted.since, -_SLACK))[0])
     if wanted.until is not None:
-        bounds.append(column.id <= ids_since(connection, wanted.until + _SLACK)[0])
+        bounds.append(column.id <= ids_since(connection, _moved(wanted.until, _SLACK))[0])
     return bounds
+
+
+def _moved(moment: datetime, by: timedelta) -> datetime:
+    """Return a moment earlier or later; the first and last of all years have none beyond them."""
+    try:
+        return moment + by
+    except OverflowError:
+        return moment
 
 
 def _floor(connection: sa.Connection, stream: list[Any], within: list[Any]) -> int | None:

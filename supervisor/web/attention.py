@@ -116,7 +116,8 @@ def _nodes(scene: Scene) -> Iterator[Finding]:
 
 def _running(scene: Scene) -> Iterator[Finding]:
     """Yield what runs on nodes that are gone, and what was to stop and runs on."""
-    lost = [one for one in scene.at_work if one.node_id in scene.roll.gone]
+    there = {node.node_id for node in scene.roll.running}
+    lost = [one for one in scene.at_work if one.node_id not in there]
     for one in lost[:EACH_MOST]:
         text = _(
             "%(type)s %(id)s runs on a node that is gone: %(judged)s.",
@@ -126,7 +127,8 @@ def _running(scene: Scene) -> Iterator[Finding]:
         )
         yield Finding(Urgency.NOW, text, f"/tasks/{one.task_id}")
     if more := max(len(lost), scene.lost) - min(len(lost), EACH_MOST):
-        yield Finding(Urgency.NOW, _("%(n)s more are lost like this.", n=more), _RUNNING)
+        text = ngettext("%(num)s more is lost like this.", "%(num)s more are lost like this.", more)
+        yield Finding(Urgency.NOW, text, _RUNNING)
     for one in islice(_overdue(scene), EACH_MOST):
         asked = span((scene.now - (one.mark_at or scene.now)).total_seconds())
         facts = {"type": line(one.type), "id": line(one.task_id), "age": asked}
@@ -140,7 +142,7 @@ _RUNNING = "/tasks?state=RUNNING"
 def _overdue(scene: Scene) -> Iterator[AtWork]:
     for one in scene.at_work:
         is_old = one.mark_at and (scene.now - one.mark_at).total_seconds() > STOP_OVERDUE_S
-        if is_old and one.node_id not in scene.roll.gone:
+        if is_old and any(node.node_id == one.node_id for node in scene.roll.running):
             yield one
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from flask_babel import gettext as _
@@ -17,15 +17,17 @@ from flask_babel import ngettext
 
 from supervisor.model.access import Right
 from supervisor.model.states import State
+from supervisor.monitoring.alertmanager import PAGES_SILENT_S
 from supervisor.monitoring.threshold import Thresholds
 from supervisor.store import Reader
-from supervisor.store.alerts import AlertBook
+from supervisor.store.alerts import AlertBook, AlertView
 from supervisor.store.levels import oldest
 from supervisor.store.numbers import WINDOW_S, Ended, Numbers
 from supervisor.store.roster import Roster
 from supervisor.store.trend import Hour, Minute
 from supervisor.store.view import AutopsyFilter
 from supervisor.web.attention import Scene, findings
+from supervisor.web.pages.alerts import WATCHDOG
 from supervisor.web.survey import KINDS, survey
 from supervisor.web.visit import Answer, Room, Route, Visit, show
 from supervisor.web.watch import Note, watch
@@ -108,8 +110,14 @@ def _scene(reader: Reader) -> Scene:
         at_work=Roster(store).at_work(),
         known=known_types(reader, roll),
         by_state={},
-        firing=AlertBook(store).firing(),
+        firing=_firing(AlertBook(store), now),
     )
+
+
+def _firing(book: AlertBook, now: datetime) -> list[AlertView]:
+    """Return the alerts that fire and are still told, without that which always fires."""
+    since = now - timedelta(seconds=PAGES_SILENT_S)
+    return [one for one in book.firing() if one.name != WATCHDOG and one.received_at > since]
 
 
 def _hour(reader: Reader) -> Hour:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Flask, Response, g, render_template, request, session, url_for
+from flask_babel import gettext as _
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import Forbidden, HTTPException
 
@@ -21,6 +22,7 @@ from supervisor import __version__
 from supervisor.client import Client
 from supervisor.clock import Clock, SystemClock
 from supervisor.errors import DependencyAway, Refused, StoreUnavailable
+from supervisor.model.access import Person, Right
 from supervisor.telemetry.events import emit
 from supervisor.web import language, wording
 from supervisor.web.api import ENDPOINTS
@@ -145,7 +147,7 @@ class Site:
         if who is None:
             return _unknown()
         if not who.may(route.needs):
-            raise Forbidden(f"{who.name} ({who.role}) has no right to {route.needs}.")
+            raise Forbidden(_lacks(who, route.needs))
         return route.page(visit, **given)
 
     def _visit(self) -> Visit:
@@ -212,14 +214,21 @@ class Site:
         visit: Visit | None = g.get("visit")
         if visit is not None and visit.who is not None and answer.status_code < 500:
             self._reach.found(g.begun)
-        if request.method not in ("GET", "HEAD", "OPTIONS"):
-            self._board.clear()  # whoever did something is shown what has become of it
+            # Whoever did something on a page is shown what has become of it. Programs, which may
+            # do much, see it a little later, as those do who act elsewhere.
+            if request.method not in ("GET", "HEAD") and request.authorization is None:
+                self._board.clear()
         self.measure.end(answer.status_code)
         return answer
 
     def _store_away(self, error: StoreUnavailable) -> Answer:
         self._reach.lost(error.message)
         return _away(error)
+
+
+def _lacks(who: Person, right: Right) -> str:
+    values = {"name": who.name, "role": who.role, "right": right}
+    return str(_("%(name)s (%(role)s) has no right to %(right)s.", **values))
 
 
 def _healthz() -> Answer:
@@ -229,7 +238,8 @@ def _healthz() -> Answer:
 def _unknown() -> Answer:
     """Send a browser to the door; tell a program what is missing."""
     if request.authorization is not None:
-        return _told(401, "This API token is not known here.", {"WWW-Authenticate": "Bearer"})
+        why = _("This API token is not known here.")
+        return _told(401, why, {"WWW-Authenticate": "Bearer"})
     following = request.full_path.rstrip("?") if request.method == "GET" else "/"
     return go(f"/sign-in?{wording.query([('next', following)])}")
 
@@ -244,13 +254,15 @@ def _refused(error: HTTPException) -> Answer:
 
 def _stale(error: CSRFError) -> Answer:
     g.refused = CROSS_SITE
-    return _told(400, f"This form did not come from this session ({error.description}) Nothing was "
-                 "done: go back, load the page again and repeat it.")  # fmt: skip
+    told = _("This form did not come from this session (%(why)s) Nothing was done: go back, load "
+             "the page again and repeat it.", why=error.description)  # fmt: skip
+    return _told(400, told)
 
 
-def _away(_: DependencyAway) -> Answer:
-    why = "The task store does not answer."
-    why += "" if is_api() else " This page is tried again every few seconds by itself."
+def _away(_error: DependencyAway) -> Answer:
+    why = _("The task store does not answer.")
+    if request.method == "GET" and not is_api():
+        why += " " + _("This page is tried again every few seconds by itself.")
     return _told(503, why, {"Retry-After": str(AGAIN_S)})
 
 
@@ -260,7 +272,7 @@ def _not_possible(error: Refused) -> Answer:
 
 def _broken(error: Exception) -> Answer:
     emit("web.failed", exc_info=True, route=str(request.url_rule), error=f"{type(error).__name__}")
-    return _told(500, "This is a bug of the supervisor. Its log has the details.")
+    return _told(500, _("This is a bug of the supervisor. Its log has the details."))
 
 
 def _told(code: int, why: str, headers: Mapping[str, str] | None = None) -> Answer:
@@ -270,5 +282,7 @@ def _told(code: int, why: str, headers: Mapping[str, str] | None = None) -> Answ
     if request.authorization is not None:
         return Response(f"{why}\n", code, headers, mimetype="text/plain")
     again = AGAIN_S if code == 503 and request.method == "GET" else None
-    page = render_template("error.html", visit=None, code=code, why=why, again=again)
+    # Nothing is asked of the store for it: who asks is known, or nobody is.
+    values = {"visit": g.get("visit"), "code": code, "why": why, "again": again}
+    page = render_template("error.html", **values)
     return Response(page, code, headers)

@@ -9,7 +9,7 @@ import pytest
 from harness import eventually
 from pages import PagesUnderTest, pages
 from playwright.sync_api import Page, Route
-from screen import Screen
+from screen import Screen, barriers, overflow
 
 from supervisor.model.access import Role
 from supervisor.web.site import NAVIGATION
@@ -228,6 +228,36 @@ def test_keys_can_be_switched_off(site: PagesUnderTest, browser: Screen) -> None
     page.keyboard.press("?")
     page.get_by_label("Keys are on").check()
     page.get_by_role("button", name="Close").click()
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url(f"{site.base}tasks")
+
+
+def test_a_page_without_a_store_is_there_again_by_itself(
+    site: PagesUnderTest, browser: Screen
+) -> None:
+    browser.expect("the server responded with a status of 503")
+    page = browser.signed_in(site, "anna")
+    page.clock.install()
+    away = site.store_path.with_suffix(".away")
+    site.store_path.rename(away)
+    try:
+        page.goto(site.base + ROOM)
+        assert page.locator("h1").inner_text() == "The store is away 503"
+        assert (barriers(page), overflow(page)) == ([], [])
+        page.clock.run_for(LATER_MS)
+        assert page.locator("h1").inner_text() == "The store is away 503"
+    finally:
+        away.rename(site.store_path)
+    page.clock.run_for(LATER_MS)
+    page.wait_for_selector("#queues")
+
+
+def test_an_error_keeps_the_way_on(site: PagesUnderTest, browser: Screen) -> None:
+    browser.expect("the server responded with a status of 403")
+    page = browser.signed_in(site, "anna")
+    page.goto(f"{site.base}autopsies")
+    assert page.locator("h1").inner_text() == "Not allowed 403"
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.wait_for_url(f"{site.base}tasks")

@@ -364,10 +364,22 @@ const tails = {
   },
 };
 
+/** A page that found no store is asked for again until it is there, without anybody's scrolling. */
+function tryAgain() {
+  const seconds = Number(document.body.dataset.again);
+  if (!seconds) return;
+  setInterval(async () => {
+    if (document.hidden) return;
+    const answer = await fetch(location.href).catch(() => null);
+    if (answer && answer.status !== 503) location.reload();
+  }, 1000 * seconds);
+}
+
 // --- begin ------------------------------------------------------------------------------------
 
 followActs();
 freshness.begin();
+tryAgain();
 keys.begin();
 tails.begin();
 charts.draw();

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +20,9 @@ HEAD = (
     "NODE", "HOST", "PID", "VERSION", "UP", "STATE", "LEASE LEFT", "CLOCK", "RUNNING", "TYPES"
 )  # fmt: skip
 
+#: What a node said of itself longer ago is not told: it says something every 5 s.
+FRESH = timedelta(seconds=20)
+
 
 @command(example="supervisor nodes --json")
 @click.option("--all", "every", is_flag=True, help="Also nodes that have ended, the latest 100.")
@@ -33,15 +36,23 @@ def nodes(call: Call, every: bool) -> None:
     now = reader.store.clock.now()
     roll = roll_call(reader)
     listed = [node for node in roll.every if every or node.ended_at is None]
+    stages = _stages(call, roll, now)
 
     def lines() -> Iterator[str]:
         if listed:
-            yield from columns(HEAD, [_row(node, roll, now) for node in listed])
+            yield from columns(
+                HEAD, [_row(node, roll, now, stages.get(node.node_id)) for node in listed]
+            )
         if not roll.running:
             yield "no node runs: start one with `supervisor run`"
 
     document = [
-        {**fields_of(node), "state": state(node, roll), "here": node.node_id in roll.here}
+        {
+            **fields_of(node),
+            "state": state(node, roll),
+            "stage": stages.get(node.node_id),
+            "here": node.node_id in roll.here,
+        }
         for node in listed
     ]
     call.answer({"nodes": document, "at": now}, lines)
@@ -56,8 +67,17 @@ def state(node: NodeView, roll: Roll) -> str:
     return "lease over" if is_silent(node) else "gone"
 
 
-def _row(node: NodeView, roll: Roll, now: datetime) -> Sequence[str]:
+def _stages(call: Call, roll: Roll, now: datetime) -> dict[str, str]:
+    """Return what nodes that run say of themselves, of those that have said so lately."""
+    latest = call.client().vitals.latest_of(node.node_id for node in roll.running)
+    fresh = {name: one for name, one in latest.items() if now - one.at < FRESH}
+    return {name: str(one.node["stage"]) for name, one in fresh.items()}
+
+
+def _row(node: NodeView, roll: Roll, now: datetime, stage: str | None) -> Sequence[str]:
     word = state(node, roll)
+    if word == "running":
+        word = cell(stage or word)
     left_s = node.lease_left_s
     if word == "lease over" and left_s is not None:
         word = f"lease over since {span(-left_s)}"

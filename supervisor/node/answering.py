@@ -11,10 +11,12 @@ import json
 from collections.abc import Sequence
 
 from supervisor.clock import Clock
+from supervisor.errors import StoreUnavailable
 from supervisor.node import port
 from supervisor.node.probe import own_usage
 from supervisor.store import Ledger, Reader
 from supervisor.store.ledger import Transaction
+from supervisor.telemetry.events import emit
 
 #: The role of the node that ends what lost nodes ran.
 SWEEPER = "sweeper"
@@ -50,7 +52,7 @@ class Answering:
     def _answer(self, question: Question) -> port.Reply | None:
         match question:
             case port.VitalsNote():
-                self._show(question)
+                self._try_to_show(question)
                 return None
             case port.ReadOrders():
                 with self._ledger.looking() as look:
@@ -69,6 +71,15 @@ class Answering:
                 return port.OwnRead(frozenset((one.task_id, one.attempt) for one in owned))
             case port.ReadCounts():
                 return self._counts()
+
+    def _try_to_show(self, note: port.VitalsNote) -> None:
+        """Write vital signs; what is wrong with them alone is told, and stops nothing else."""
+        try:
+            self._show(note)
+        except StoreUnavailable:
+            raise
+        except Exception as exc:
+            emit("loop.failed", step="vitals", error=repr(exc))
 
     def _show(self, note: port.VitalsNote) -> None:
         """Write what is to be seen of the node, with what only this process can know of itself."""

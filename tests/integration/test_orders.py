@@ -69,6 +69,8 @@ def test_a_node_drains_takes_tasks_again_and_stops(start_node: Start) -> None:
         return "" if seen is None else str(seen.node["stage"])
 
     eventually(lambda: stage() == "drained", 12, "the stage is shown")
+    (listed,) = node.cli_json("nodes")["nodes"]
+    assert (listed["state"], listed["stage"]) == ("running", "drained")
     status, why = node.get("/readyz")
     assert (status, "takes no tasks: asked by anna: it hangs" in why) == (503, True)
     assert waiting.state() is State.PENDING

@@ -93,6 +93,39 @@ def test_a_session_needs_its_own_token_to_change_anything(site: PagesUnderTest) 
     assert site.client.history(task_id)[-1].operator == "olga"
 
 
+def test_who_may_come_in_is_managed_by_who_may_say_so(tmp_path: Path) -> None:
+    with pages(tmp_path, web_rate="1000") as site:
+        admin = Api(site.base, site.add_token("root", Role.ADMIN))
+        word = "a long enough word"
+        assert admin.post("/users", name="eve", password="short").fields["password"]
+        assert admin.post("/users", name="eve", password=word, role="operator").code == 201
+        assert admin.post("/users", name="eve", password=word).code == 409
+        (eve,) = admin.get("/users").document["users"]
+        assert (eve["name"], eve["role"], eve["disabled"]) == ("eve", "operator", False)
+        assert word not in json.dumps(eve)
+        browser = site.browser()
+        assert browser.sign_in("eve", word).code == 200
+        assert admin.get("/users/eve/disable", "POST").code == 200
+        assert site.browser().sign_in("eve", word).code == 401
+        assert admin.post("/users/eve/password", password="another long word").code == 200
+        assert site.browser().sign_in("eve", "another long word").code == 200
+        assert admin.get("/users/eve", "DELETE").code == 200
+        assert admin.get("/users/eve", "DELETE").code == 404
+        made = admin.post("/tokens", name="ci", role="submitter", days=3).document
+        own = Api(site.base, made["token"])
+        assert own.post("/tasks", **BODY).code == 201
+        assert own.get("/users").code == own.get("/settings").code == 403
+        told = {one["name"]: one["role"] for one in admin.get("/tokens").document["tokens"]}
+        assert told == {"ci": "submitter", "root": "admin"}
+        assert admin.get("/tokens/ci", "DELETE").code == 200
+        assert own.get("/tasks").code == 401
+        assert made["token"] not in admin.get("/audit?limit=500").body.decode()
+        settings = {
+            one["name"]: one["value"] for one in admin.get("/settings").document["settings"]
+        }
+        assert settings["web_rate"] == 1000
+
+
 def test_other_sites_are_told_nothing(site: PagesUnderTest) -> None:
     api = Api(site.base, site.add_token("cors"), Origin="https://evil.example")
     for told in (api.get("/tasks"), api.get("/tasks", "OPTIONS")):

@@ -19,6 +19,7 @@ from supervisor.web.api import (
     nodes,
     numbers,
     queues,
+    settings,
     submit,
     tasks,
 )
@@ -38,6 +39,7 @@ ROOMS: tuple[ModuleType, ...] = (
     audit,
     alertmanager,
     access,
+    settings,
     description,
 )
 ENDPOINTS: tuple[Endpoint, ...] = tuple(one for room in ROOMS for one in room.ENDPOINTS)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from supervisor.model.access import OF_PEOPLE, Right, Role
 from supervisor.store.ledger.access import Access
-from supervisor.store.record import TokenRecord
+from supervisor.store.record import TokenRecord, UserRecord
 from supervisor.web import secret
-from supervisor.web.api.endpoint import READ, WRITE, Endpoint, Moment, Nothing, Trouble
+from supervisor.web.api.endpoint import READ, WRITE, Endpoint, Moment, Nothing, Trouble, wrong
+from supervisor.web.secret import PASSWORD_MAX, PASSWORD_MIN
 from supervisor.web.visit import Visit
 
 DAYS_MOST = 3650
+Password = Annotated[str, Meta(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]
 AccessName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}$")]
 
 
@@ -70,6 +73,21 @@ class MadeToken(msgspec.Struct):
     token: str
 
 
+class NewUser(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Somebody to let in."""
+
+    name: AccessName
+    password: Password
+    role: Literal["viewer", "operator", "admin"] = "viewer"
+    sees_autopsies: bool = False
+
+
+class NewPassword(msgspec.Struct, forbid_unknown_fields=True):
+    """Another password."""
+
+    password: Password
+
+
 class Done(msgspec.Struct):
     """It is done."""
 
@@ -92,6 +110,67 @@ def list_users(visit: Visit, _query: Nothing, _body: None) -> Users:
             for one in visit.client.access.users()
         ]
     )
+
+
+def add_user(visit: Visit, _: Nothing, body: NewUser) -> tuple[Done, int]:
+    """Let somebody in, with a name and a password."""
+    hashed, by = _hashed(body.password), visit.person.name
+
+    def add(access: Access, now: datetime) -> bool:
+        return access.add_user(
+            UserRecord(
+                name=body.name,
+                password=hashed,
+                role=body.role,
+                sees_autopsies=body.sees_autopsies,
+                created_at=now,
+                created_by=by,
+                changed_at=now,
+            )
+        )
+
+    if not visit.client.change_access(add):
+        raise Trouble(409, f"There is a user {body.name} already.")
+    return Done(body.name), 201
+
+
+def set_password(visit: Visit, _: Nothing, body: NewPassword, name: str) -> Done:
+    """Give somebody another password; the sessions end, and who was disabled may come in again."""
+    hashed, by = _hashed(body.password), visit.person.name
+    return _of_user(visit, name, lambda access, now: access.change_password(name, hashed, by, now))
+
+
+def disable_user(visit: Visit, _query: Nothing, _body: None, name: str) -> Done:
+    """Let somebody in no more, until there is another password."""
+    by = _other(visit, name)
+    return _of_user(
+        visit, name, lambda access, now: access.disable_user(name, secret.NOBODY, by, now)
+    )
+
+
+def remove_user(visit: Visit, _query: Nothing, _body: None, name: str) -> Done:
+    """Forget somebody."""
+    by = _other(visit, name)
+    return _of_user(visit, name, lambda access, now: access.remove_user(name, by, now))
+
+
+def _of_user(visit: Visit, name: str, act: Callable[[Access, datetime], bool]) -> Done:
+    if not visit.client.change_access(act):
+        raise Trouble(404, "No user is called this; it may have just been removed.")
+    return Done(name)
+
+
+def _other(visit: Visit, name: str) -> str:
+    """Return who asks, who is another. Raises: Trouble."""
+    if visit.person.name == name:
+        raise Trouble(409, "You cannot take the way in from yourself.")
+    return visit.person.name
+
+
+def _hashed(password: str) -> str:
+    if bad := secret.bad_password(password):
+        raise wrong("password", f"cannot be taken: {bad}")
+    return secret.hash_password(password)
 
 
 def list_tokens(visit: Visit, _query: Nothing, _body: None) -> Tokens:
@@ -132,6 +211,22 @@ def revoke_token(visit: Visit, _query: Nothing, _body: None, name: str) -> Done:
 
 ENDPOINTS = (
     Endpoint(method=READ, rule="/users", function=list_users, needs=Right.MANAGE, answer=Users),
+    Endpoint(
+        method=WRITE, rule="/users", function=add_user, needs=Right.MANAGE,
+        body=NewUser, answer=Done, codes=(201,), errors=(409,),
+    ),
+    Endpoint(
+        method=WRITE, rule="/users/<name>/password", function=set_password, needs=Right.MANAGE,
+        body=NewPassword, answer=Done, errors=(404,),
+    ),
+    Endpoint(
+        method=WRITE, rule="/users/<name>/disable", function=disable_user, needs=Right.MANAGE,
+        answer=Done, errors=(404, 409),
+    ),
+    Endpoint(
+        method="DELETE", rule="/users/<name>", function=remove_user, needs=Right.MANAGE,
+        answer=Done, errors=(404, 409),
+    ),
     Endpoint(method=READ, rule="/tokens", function=list_tokens, needs=Right.MANAGE, answer=Tokens),
     Endpoint(
         method=WRITE, rule="/tokens", function=create_token, needs=Right.MANAGE,

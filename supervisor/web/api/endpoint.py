@@ -29,6 +29,7 @@ PARTS: Mapping[str, str] = MappingProxyType(
         "autopsy_id": r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}",
         "queue": r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}",
         "verb": r"cancel|fail|rerun",
+        "name": r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}",
     }
 )
 _ANY_PART = r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,199}"

@@ -6,10 +6,15 @@ import msgspec
 
 from supervisor.model.access import Right
 from supervisor.model.states import State
+from supervisor.store import Reader
 from supervisor.store.numbers import WINDOW_S, Numbers
 from supervisor.web.api.endpoint import READ, Endpoint, Moment, Nothing
 from supervisor.web.visit import Visit
+from supervisor.web.watch import watch
 from supervisor.words.roll import roll_call
+
+#: How old what all who ask share may be: an ending is looked for in ten minutes of the trail.
+FRESH_S = 5.0
 
 
 class EndedIn(msgspec.Struct, kw_only=True):
@@ -46,9 +51,46 @@ class FiveNumbers(msgspec.Struct, kw_only=True):
     ended: list[EndedIn] | None
 
 
+class MinuteOf(msgspec.Struct, kw_only=True):
+    """One minute, the last of them not over yet. Endings are of attempts.
+
+    `waiting` are the PENDING tasks at its end, due or not.
+    """
+
+    at: Moment
+    submitted: int
+    started: int
+    success: int
+    failed: int
+    timeout: int
+    canceled: int
+    requeued: int
+    waiting: int
+
+
+class Hour(msgspec.Struct):
+    """The minutes, oldest first; not `is_whole` where more happened than can be counted."""
+
+    minutes: list[MinuteOf]
+    is_whole: bool
+
+
 def get_numbers(visit: Visit, _query: Nothing, _body: None) -> FiveNumbers:
     """Show the five numbers: in queue, p99 of run time, failed, canceled, lost."""
-    now, reader = visit.now(), visit.reader
+    return visit.see("api.numbers", FRESH_S, _numbers)
+
+
+def get_hour(visit: Visit, _query: Nothing, _body: None) -> Hour:
+    """Show the last hour by the minute: submitted, started, ended, waiting."""
+    found = visit.see("hour", FRESH_S, lambda reader: watch().hour(reader.store.clock.now()))
+    return Hour(
+        [msgspec.convert(one, MinuteOf, from_attributes=True) for one in found.minutes],
+        found.is_whole,
+    )
+
+
+def _numbers(reader: Reader) -> FiveNumbers:
+    now = reader.store.clock.now()
     numbers = Numbers(reader.store)
     levels = numbers.live(now).levels
     ended = numbers.ended(now)
@@ -69,6 +111,7 @@ def get_numbers(visit: Visit, _query: Nothing, _body: None) -> FiveNumbers:
 
 
 ENDPOINTS = (
+    Endpoint(method=READ, rule="/numbers/hour", function=get_hour, needs=Right.TASKS, answer=Hour),
     Endpoint(
         method=READ, rule="/numbers", function=get_numbers, needs=Right.TASKS, answer=FiveNumbers
     ),

@@ -12,6 +12,7 @@ from supervisor.model.query import TEXT_MAX, Query, QueryError, parse
 from supervisor.model.states import State
 from supervisor.store import TaskFilter, TaskView
 from supervisor.store.listing import Listing
+from supervisor.store.trail import TrailFilter
 from supervisor.web.api.endpoint import READ, Endpoint, Nothing, Trouble
 from supervisor.web.api.reading import bad_query
 from supervisor.web.api.task_shape import (
@@ -85,10 +86,20 @@ class Tasks(msgspec.Struct):
     next: str | None
 
 
+class HistoryWanted(msgspec.Struct):
+    """Which lines of it."""
+
+    before: (
+        Annotated[int, Meta(ge=1, le=2**63 - 1, description="`next` of the page before.")] | None
+    ) = None
+    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX, description="Lines of a page, at most.")] = 100
+
+
 class History(msgspec.Struct):
-    """The audit trail of a task, oldest first."""
+    """One page of the audit trail of a task, newest first; `next` is null at its beginning."""
 
     history: list[HistoryEntry]
+    next: int | None
 
 
 class LogWanted(msgspec.Struct):
@@ -158,11 +169,17 @@ def get_task(visit: Visit, _query: Nothing, _body: None, task_id: str) -> Task:
     )
 
 
-def get_history(visit: Visit, _query: Nothing, _body: None, task_id: str) -> History:
-    """Show the audit trail of a task: every move with who, why and when, oldest first."""
+def get_history(visit: Visit, query: HistoryWanted, _: None, task_id: str) -> History:
+    """Show the audit trail of a task: every move with who, why and when, newest first."""
     veil = veil_of(visit.reader, find(visit, task_id))
-    trail = veil.history(visit.reader.history(task_id))
-    return History([msgspec.convert(line, HistoryEntry, from_attributes=True) for line in trail])
+    found = visit.client.trail.find(
+        TrailFilter(task_id=task_id, before_id=query.before, limit=query.limit)
+    )
+    lines = [
+        msgspec.convert(line, HistoryEntry, from_attributes=True)
+        for line in veil.history(found.lines)
+    ]
+    return History(lines, found.next_id)
 
 
 def get_log(visit: Visit, query: LogWanted, _: None, task_id: str) -> Log:
@@ -202,7 +219,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         method=READ, rule="/tasks/<task_id>/history", function=get_history, needs=Right.TASKS,
-        answer=History, errors=(404,),
+        query=HistoryWanted, answer=History, errors=(404,),
     ),
     Endpoint(
         method=READ, rule="/tasks/<task_id>/log", function=get_log, needs=Right.TASKS,

@@ -21,6 +21,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 from autopsy.cause import MEANINGS
+from supervisor.model.query import prose
 from supervisor.model.states import REASON_MEANINGS
 from supervisor.web.language import LANGUAGES
 
@@ -59,6 +60,8 @@ def sentences() -> Catalog:
     for cause in MEANINGS.values():
         for sentence in (cause.sentence, cause.remedy):
             found.add(sentence, locations=[("autopsy/cause.py", 0)])
+    for sentence in prose():
+        found.add(sentence, locations=[("supervisor/model/query.py", 0)])
     return found
 
 

@@ -14,14 +14,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from supervisor.errors import Refused
 from supervisor.model.bound import DURATION_HINT, MOMENT_HINT, number_of, span_of, when_of
 from supervisor.model.health import Code
+from supervisor.model.misread import SENTENCES, QueryError, Sentence, sentence
 from supervisor.model.spec import bad_text
 from supervisor.model.states import Reason, State
 
+__all__ = ["QUALIFIERS", "TEXT", "Kind", "Query", "QueryError", "Term", "parse", "render"]
+
 #: What one query may hold; far more than a person writes.
 TEXT_MAX, TERMS_MAX, VALUES_MAX, STARS_MAX = 2000, 20, 50, 8
+#: What `bad_text` may name.
+BAD_TEXTS = ("a NUL character", "a lone surrogate")
 #: The name of terms without a qualifier.
 TEXT = "text"
 _NAME = re.compile(r"([A-Za-z_]+):")
@@ -98,15 +102,6 @@ QUALIFIERS = _table(
 _ANY = frozenset({"reason", "verdict"})
 
 
-class QueryError(Refused):
-    """A query that cannot be read: `position` and `length` say where, in characters."""
-
-    def __init__(self, message: str, remedy: str, position: int, length: int) -> None:
-        self.position = position
-        self.length = length
-        super().__init__(message, remedy=remedy, position=position, length=length)
-
-
 @dataclass(frozen=True, slots=True)
 class _Word:
     """A value as it was read, and from where to where it stands."""
@@ -120,14 +115,15 @@ def parse(text: str) -> Query:
     """Read a query. Raises: QueryError."""
     if len(text) > TEXT_MAX:
         raise QueryError(
-            f"The query has {len(text)} characters.",
-            f"At most {TEXT_MAX} are read.", TEXT_MAX, len(text) - TEXT_MAX,
+            TEXT_MAX, len(text) - TEXT_MAX,
+            sentence("long", count=len(text)), sentence("at most read", most=TEXT_MAX),
         )  # fmt: skip
     terms = tuple(_terms(text))
     if len(terms) > TERMS_MAX:
         raise QueryError(
-            f"The query has {len(terms)} terms.", f"At most {TERMS_MAX} are taken.", 0, len(text)
-        )
+            0, len(text),
+            sentence("terms", count=len(terms)), sentence("at most taken", most=TERMS_MAX),
+        )  # fmt: skip
     return terms
 
 
@@ -191,10 +187,7 @@ def _terms(text: str) -> Iterator[Term]:
             yield Term(qualifier.name, tuple(values), negated)
             at = words[-1].end
         if at < len(text) and not text[at].isspace():
-            raise QueryError(
-                "Something follows a closing quote.",
-                'Leave a space behind it; within quotes a quote is written \\".', at, 1,
-            )  # fmt: skip
+            raise QueryError(at, 1, sentence("follows"), sentence("space"))
 
 
 def _skip(text: str, at: int) -> int:
@@ -222,9 +215,7 @@ def _quoted(text: str, at: int) -> _Word:
             char = text[end]
         found.append(char)
         end += 1
-    raise QueryError(
-        "A quote is opened here and not closed.", 'Close it with ".', at, len(text) - at
-    )
+    raise QueryError(at, len(text) - at, sentence("open"), sentence("close"))
 
 
 def _values(text: str, at: int, qualifier: Qualifier) -> Iterator[_Word]:
@@ -232,12 +223,12 @@ def _values(text: str, at: int, qualifier: Qualifier) -> Iterator[_Word]:
     while True:
         word = _quoted(text, at) if text[at : at + 1] == '"' else _until_end_of_value(text, at)
         if not word.text:
-            raise QueryError(f"`{qualifier.name}:` says nothing here.", _takes(qualifier), at, 1)
+            raise QueryError(at, 1, sentence("silent", name=qualifier.name), _takes(qualifier))
         count += 1
         if count > VALUES_MAX:
             raise QueryError(
-                f"`{qualifier.name}:` has too many values.",
-                f"At most {VALUES_MAX} are taken.", word.start, word.end - word.start,
+                word.start, word.end - word.start,
+                sentence("many", name=qualifier.name), sentence("at most taken", most=VALUES_MAX),
             )  # fmt: skip
         yield word
         if text[word.end : word.end + 1] != ",":
@@ -257,39 +248,38 @@ def _qualifier(name: str, at: int) -> Qualifier:
     if found is not None:
         return found
     near = _near(name.lower(), QUALIFIERS)
-    suggestion = f"Did you mean `{near}:`? " if near else ""
-    raise QueryError(
-        f"There is no qualifier `{name}:`.",
-        f"{suggestion}There are {', '.join(QUALIFIERS)}. "
-        "To find a text with a colon, put it into quotes.",
-        at, len(name) + 1,
-    )  # fmt: skip
+    suggestions = [sentence("near name", near=near)] if near else []
+    names = sentence("names", names=", ".join(QUALIFIERS))
+    what = sentence("unknown name", name=name)
+    raise QueryError(at, len(name) + 1, what, *suggestions, names)
 
 
 def _check_text(word: _Word) -> None:
     if not word.text.strip():
-        raise QueryError("There is nothing between these quotes.", "Leave them out.", word.start, 2)
+        raise QueryError(word.start, 2, sentence("empty"), sentence("leave them"))
     if bad := bad_text(word.text):
-        raise QueryError(
-            f"The text holds {bad}.", "Leave it out.", word.start, word.end - word.start
-        )
+        what = sentence("bad text", "bad", bad=bad)
+        raise QueryError(word.start, word.end - word.start, what, sentence("leave it"))
 
 
 def _checked(qualifier: Qualifier, word: _Word) -> str:
     """Return the value in the form in which it is kept."""
     if bad := bad_text(word.text):
-        raise _wrong(qualifier, word, f"holds {bad}")
+        raise _wrong(
+            qualifier, word, sentence("bad value", "bad", bad=bad, **_named(qualifier, word))
+        )
     match qualifier.kind:
         case Kind.CHOICE:
             return _choice(qualifier, word)
         case Kind.MOMENT | Kind.SPAN | Kind.NUMBER:
             value = "".join(word.text.split())
             if not _READERS[qualifier.kind](value):
-                raise _wrong(qualifier, word, "cannot be read")
+                raise _wrong(qualifier, word, sentence("unreadable", **_named(qualifier, word)))
             return value
         case Kind.PATTERN | Kind.PART:
             if len(pieces(word.text)) - 1 > STARS_MAX:
-                raise _wrong(qualifier, word, f"has more than {STARS_MAX} stars")
+                named = _named(qualifier, word)
+                raise _wrong(qualifier, word, sentence("stars", most=STARS_MAX, **named))
     return word.text
 
 
@@ -307,33 +297,47 @@ def _choice(qualifier: Qualifier, word: _Word) -> str:
     found = by_fold.get(word.text.lower())
     if found is None:
         near = _near(word.text.lower(), by_fold)
-        raise _wrong(qualifier, word, "is not known", by_fold[near] if near else None)
+        what = sentence("unknown value", **_named(qualifier, word))
+        raise _wrong(qualifier, word, what, near)
     return found
 
 
-def _wrong(qualifier: Qualifier, word: _Word, why: str, near: str | None = None) -> QueryError:
-    suggestion = "" if near is None else f"Did you mean `{qualifier.name}:{near.lower()}`? "
-    return QueryError(
-        f"`{qualifier.name}:{word.text}` {why}.",
-        suggestion + _takes(qualifier),
-        word.start, word.end - word.start,
-    )  # fmt: skip
+def _named(qualifier: Qualifier, word: _Word) -> dict[str, str]:
+    return {"name": qualifier.name, "value": word.text}
 
 
-def _takes(qualifier: Qualifier) -> str:
+def _wrong(
+    qualifier: Qualifier, word: _Word, what: Sentence, near: str | None = None
+) -> QueryError:
+    suggestions = [sentence("near value", name=qualifier.name, near=near)] if near else []
+    length = word.end - word.start
+    return QueryError(word.start, length, what, *suggestions, _takes(qualifier))
+
+
+def _takes(qualifier: Qualifier) -> Sentence:
     """Say what may stand behind the colon."""
-    match qualifier.kind:
-        case Kind.CHOICE:
-            what = ", ".join(choice.lower() for choice in qualifier.choices)
-        case Kind.MOMENT:
-            what = MOMENT_HINT
-        case Kind.SPAN:
-            what = DURATION_HINT
-        case Kind.NUMBER:
-            what = "a number, or >2, <2, >=2, <=2"
-        case _:
-            what = qualifier.kind.value
-    return f"It takes {what}, as in `{qualifier.example}`."
+    if qualifier.kind is Kind.CHOICE:
+        what = ", ".join(choice.lower() for choice in qualifier.choices)
+        return sentence("takes", what=what, example=qualifier.example)
+    what = _HINTS.get(qualifier.kind, qualifier.kind.value)
+    return sentence("takes", "what", what=what, example=qualifier.example)
+
+
+_HINTS: Mapping[Kind, str] = MappingProxyType(
+    {
+        Kind.MOMENT: MOMENT_HINT,
+        Kind.SPAN: DURATION_HINT,
+        Kind.NUMBER: "a number, or >2, <2, >=2, <=2",
+    }
+)
+
+
+def prose() -> Iterator[str]:
+    """Return all that is said of queries, for a catalogue."""
+    yield from SENTENCES.values()
+    yield from (one.hint for one in QUALIFIERS.values())
+    yield from (_HINTS.get(kind, kind.value) for kind in Kind if kind is not Kind.CHOICE)
+    yield from BAD_TEXTS
 
 
 def _near(word: str, known: Mapping[str, object]) -> str | None:

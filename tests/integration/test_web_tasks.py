@@ -111,6 +111,27 @@ def test_what_cannot_be_read_is_shown_in_its_place(browser: Browser) -> None:
     assert "<script>alert" not in hostile.text
 
 
+def test_what_cannot_be_read_is_told_in_the_tongue_of_who_reads(browser: Browser) -> None:
+    page = browser.get("/tasks?q=stat:failed", accept_language="zh-CN")
+    assert "没有 <code>stat:</code> 这个限定词。 您是指 <code>state:</code> 吗？" in page.text
+    assert "<dd>提交者</dd>" in page.text
+
+
+def test_acts_on_many_run_nothing_of_what_people_wrote(
+    site: PagesUnderTest, browser: Browser
+) -> None:
+    fields = {"q": f'"{HOSTILE}"'.replace(HOSTILE, HOSTILE.replace('"', "")), "verb": "cancel",
+              "reason": HOSTILE, "scope": "all", "back": "/tasks"}  # fmt: skip
+    asked = post(browser, **fields)
+    begun = site.client.bulk.begin("cancel", fields["q"], by=HOSTILE, reason=HOSTILE)
+    site.client.bulk.stop(begun.bulk_id, by=HOSTILE, reason=HOSTILE)
+    for page in (asked, browser.get(f"/bulk/{begun.bulk_id}"), browser.get("/bulk")):
+        assert page.code == 200
+        assert "<img" not in page.text
+        assert "<script>alert" not in page.text
+        assert "&lt;img src=x" in page.text
+
+
 def test_views_are_addresses(browser: Browser) -> None:
     page = browser.get("/tasks")
     links = re.findall(r'class="chip" href="([^"]+)"', page.text)

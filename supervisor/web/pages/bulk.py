@@ -132,7 +132,7 @@ def _asked(visit: Visit, verb: Verb, reason: str, back: str) -> Answer:
         meant = frozen(parse(text), verb.name, seen_at)
         parse(render(meant))
     except QueryError as problem:
-        raise BadRequest(f"{problem.message} {problem.remedy}") from problem
+        raise BadRequest(" ".join(problem.said(_))) from problem
     count = Listing(visit.reader.store).count(TaskFilter(terms=meant, as_of=seen_at))
     return show(
         "bulk_confirm.html", visit, now=visit.now(), verb=verb, reason=reason, back=back, text=text,
@@ -148,7 +148,7 @@ def _begun(visit: Visit, verb: Verb, reason: str) -> Answer:
             verb.name, text, by=visit.person.name, reason=reason, seen_at=seen_at
         )
     except QueryError as problem:
-        raise BadRequest(f"{problem.message} {problem.remedy}") from problem
+        raise BadRequest(" ".join(problem.said(_))) from problem
     return go(f"/bulk/{begun.bulk_id}")
 
 

@@ -131,6 +131,7 @@ def _shown(visit: Visit, asked: Asked, now: datetime, page: TaskPage, count: Cou
         visit,
         now=now,
         asked=asked,
+        misread=None if asked.problem is None else asked.problem.said(_),
         tasks=tasks,
         heard=_heard(visit, tasks, now),
         count=count,
@@ -208,7 +209,7 @@ def file(visit: Visit) -> Answer:
     """Send the tasks of a query as CSV, while they are read."""
     asked = _asked()
     if asked.problem is not None:
-        raise BadRequest(f"{asked.problem.message} {asked.problem.remedy}")
+        raise BadRequest(" ".join(asked.problem.said(_)))
     store = visit.reader.store
     wanted = replace(asked.wanted, before_id=None, after_id=None)
     pages = Listing(store).pages(wanted, store.clock.now())

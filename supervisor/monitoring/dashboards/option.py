@@ -12,8 +12,9 @@ from supervisor.monitoring.dashboards.model import Kind, Panel
 Json = dict[str, Any]
 #: From this width on there is room for a table beside the lines; a table below hides its rows.
 WIDE = 12
-#: Sizes of values that stand beside others; Grafana's own choice overflows their boxes.
-BESIDE: Json = {"titleSize": 18, "valueSize": 40}
+#: Up to this width, and beside others, values overflow their boxes in the size of Grafana's choice.
+NARROW = 4
+FITTING: Json = {"titleSize": 18, "valueSize": 40}
 LAST: Json = {"calcs": ["lastNotNull"], "fields": "", "values": False}
 
 
@@ -49,7 +50,7 @@ def _lines(panel: Panel) -> Json:
 def _number(panel: Panel) -> Json:
     several = len(panel.queries) > 1
     return {
-        **({"text": BESIDE} if several else {}),
+        **({"text": FITTING} if several or panel.width <= NARROW else {}),
         "reduceOptions": LAST,
         "orientation": "auto",
         "textMode": "value_and_name" if several else "auto",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from autopsy.bundle import Heading
 from autopsy.report.html import render_part
 from autopsy.report.markup import Markup
+from autopsy.report.part import Part
 from autopsy.report.view import document
 from autopsy.section import Section, Status
 
@@ -45,7 +46,7 @@ class Piece:
 def pieces(heading: Heading, sections: Sequence[Section]) -> list[Piece]:
     """Return the parts in the order of reading; those without contents before the last two."""
     parts = document(heading, sections)
-    found = [Piece(one.name, one.title, render_part(one), (), one.folded) for one in parts]
+    found = [_shown(one) for one in parts]
     there = {one.name for one in found}
     by_name = {one.name: one for one in sections}
     absent = [
@@ -55,6 +56,14 @@ def pieces(heading: Heading, sections: Sequence[Section]) -> list[Piece]:
     ]
     first = [one for one in found if one.name not in _LAST]
     return [*first, *absent, *(one for one in found if one.name in _LAST)]
+
+
+def _shown(part: Part) -> Piece:
+    try:
+        return Piece(part.name, part.title, render_part(part), (), part.folded)
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as exc:
+        why = f"it cannot be drawn ({type(exc).__name__}: {exc}); see its section"
+        return Piece(part.name, part.title, None, (why,), folded=True)
 
 
 def _why(sections: dict[str, Section], names: Sequence[str]) -> Iterator[str]:

@@ -49,8 +49,11 @@ def graph(picture: Graph) -> Markup:
         _box(node, *places[node.key], hot=node.key in picture.cycle) for node in picture.nodes
     ]
     needed = max(
-        (places[edge.start][0] + places[edge.end][0] + _BOX_W) / 2 + 12 + 7 * len(edge.label)
-        for edge in picture.edges
+        (
+            (places[edge.start][0] + places[edge.end][0] + _BOX_W) / 2 + 12 + 7 * len(edge.label)
+            for edge in picture.edges
+        ),
+        default=0,
     )
     total = max(width, needed if not lanes else 0) + (lanes * _LANE + 96 if lanes else 0) + 8
     label = f"{len(picture.nodes)} waiters, locks and holders; the same in words below"

@@ -14,11 +14,13 @@ from autopsy.report.reading import number, rows, text
 from autopsy.section import Payload
 
 _MAX_OUTPUT = 200
+# Each line is looked for in each record: of what is far more than a worker keeps, the end will do.
+_MAX_LINES, _MAX_RECORDS = 1000, 100
 
 
 def logs(payload: Payload) -> Part | None:
     """Return the last log records, oldest first."""
-    records = rows(payload, "records", "text")
+    records = rows(payload, "records", "text")[-10 * _MAX_RECORDS :]
     if not records:
         return None
     count = len(records)
@@ -47,8 +49,8 @@ def _level(record: Payload) -> str:
 
 def output(payload: Payload, logs: Payload) -> Part | None:
     """Return the end of what it printed, but for what its log records say."""
-    lines = text(payload.get("text")).splitlines()
-    rest = _without_records(lines, rows(logs, "records", "text"))
+    lines = text(payload.get("text")).splitlines()[-_MAX_LINES:]
+    rest = _without_records(lines, rows(logs, "records", "text")[-_MAX_RECORDS:])
     if not rest:
         return None
     but = "" if len(rest) == len(lines) else ", but for the log records above"

@@ -20,7 +20,7 @@ _QUEUE_SHOWN = 3
 _MAX_NODES = 40
 _MAX_PIECES = 12
 # The picture shows some forty nodes; what looks for circles takes time with the square of these.
-_MAX_EDGES = 2000
+_MAX_EDGES = 600
 _TOLD = ("lock", "condition", "queue item", "thread to end", "semaphore")
 _WAITS, _HELD, _ENDS, _BLOCKED = "waits for", "held by", "waits for the end of", "blocked by"
 _ANSWER = "waits for the answer of"
@@ -236,7 +236,7 @@ def _pieces(net: _Net) -> list[frozenset[str]]:
 
 def _drawing(net: _Net, piece: frozenset[str], cycle: frozenset[str]) -> Drawing:
     keys = sorted((key for key in net.nodes if key in piece), key=lambda key: key not in cycle)
-    kept = set(keys[:_MAX_NODES])
+    kept = set(keys if len(keys) <= _MAX_NODES else _nearest(net, keys)[:_MAX_NODES])
     graph = Graph(
         nodes=tuple(node for key, node in net.nodes.items() if key in kept),
         edges=tuple(edge for edge in net.edges.values() if {edge.start, edge.end} <= kept),
@@ -245,6 +245,20 @@ def _drawing(net: _Net, piece: frozenset[str], cycle: frozenset[str]) -> Drawing
     words = tuple(_told(net, [one for one in net.edges.values() if one.start in kept], cycle))
     left = (f"{len(keys) - len(kept)} more are not shown",) if len(keys) > len(kept) else ()
     return Drawing(graph, (*words, *left))
+
+
+def _nearest(net: _Net, keys: Sequence[str]) -> list[str]:
+    """Return keys as a walk from the first of them meets them: those kept are joined."""
+    beside: dict[str, list[str]] = defaultdict(list)
+    for start, end in net.edges:
+        beside[start].append(end)
+        beside[end].append(start)
+    met, seen = [keys[0]], {keys[0]}
+    for key in met:
+        new = [one for one in dict.fromkeys(beside[key]) if one not in seen]
+        seen.update(new)
+        met += new
+    return met
 
 
 def _told(net: _Net, edges: Sequence[Edge], cycle: frozenset[str]) -> Iterator[str]:

@@ -156,7 +156,7 @@ def find_page(
     if back is None:
         return Found(ids, end_id, ids[0] if ids and start is not None else None, looked)
     ids.reverse()
-    return Found(ids, ids[-1] if ids else None, end_id, looked)
+    return Found(ids, ids[-1] if ids else end_id, end_id, looked)
 
 
 def count(connection: sa.Connection, wanted: TaskFilter, now: datetime, most: int) -> Counted:

@@ -246,6 +246,10 @@ def test_what_was_not_looked_at_is_said(
     page = scene.reader.tasks(nothing)
     assert (page.tasks, page.next_id, page.looked) == ((), tasks[4].task_id, 5)
     assert Listing(scene.store).count(nothing) == Counted(0, is_all=False)
+    back = TaskFilter(terms=parse("by:nobody"), after_id=tasks[-1].task_id)
+    page = scene.reader.tasks(back)
+    assert (page.tasks, page.prev_id, page.looked) == ((), tasks[-6].task_id, 5)
+    assert page.next_id == page.prev_id
     every = Listing(scene.store).count(TaskFilter(), most=7)
     assert every == Counted(7, is_all=False)
 

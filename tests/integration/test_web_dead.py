@@ -61,8 +61,8 @@ def test_a_group_runs_again_as_a_whole(site: PagesUnderTest) -> None:
     refused = die(site, 30, ended.raised("ConnectionError", "to 10.0.0.7:5432 refused", ""))
     die(site, 3, ended.raised("ValueError", HOSTILE, ""))
     (crashed,) = die(site, 1, ended.crashed("killed by SIGSEGV"), "bad")
+    eventually(lambda: "34 were looked at." in browser.get("/dead").text, 10)
     page = browser.get("/dead")
-    assert "34 were looked at." in page.text
     first, second, quarantined = forms(page)
     assert first["q"] == (
         "state:failed,timeout type:greet quarantined:no error:ConnectionError "
@@ -83,7 +83,7 @@ def test_a_group_runs_again_as_a_whole(site: PagesUnderTest) -> None:
     begun = browser.post_all("/bulk", [*given.items(), ("reason", "it is up again")])
     eventually(lambda: browser.get(f"/{begun.path}").heading == "Run again: done", 20)
     assert {site.client.view(task_id).state for task_id in refused} == {State.PENDING}
-    assert "4 were looked at." in browser.get("/dead").text
+    eventually(lambda: "4 were looked at." in browser.get("/dead").text, 10)
     assert browser.get("/dead?before=x").code == 400
 
 

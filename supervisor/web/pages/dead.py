@@ -18,6 +18,8 @@ from supervisor.store.dead import DeadBook, DeadGroup
 from supervisor.web.visit import Answer, Room, Route, Visit, argument, show
 from supervisor.words.veil import veiled_text
 
+#: How old what all viewers share may be.
+FRESH_S = 2.0
 #: Groups of each table; what differs in more ways has no pattern.
 GROUPS_MOST = 100
 _ID = re.compile(r"task_[0-9a-f]{32}\Z")
@@ -28,7 +30,10 @@ def page(visit: Visit) -> Answer:
     before, now = argument("before"), visit.now()
     if before and not _ID.match(before):
         raise BadRequest(_("A page continues after the id of a task."))
-    found = DeadBook(visit.reader.store).look(now, before or None)
+    if before:
+        found = DeadBook(visit.reader.store).look(now, before)
+    else:
+        found = visit.see("dead", FRESH_S, lambda reader: DeadBook(reader.store).look(now))
     failed = [group for group in found.groups if not group.quarantined]
     return show(
         "dead.html",

@@ -136,6 +136,7 @@ def _shown(visit: Visit, asked: Asked, now: datetime, page: TaskPage, count: Cou
         heard=_heard(visit, tasks, now),
         count=count,
         looked=page.looked,
+        unseen=_unseen(asked, page),
         next=asked.beyond(forward, page.next_id),
         prev=asked.beyond(back, page.prev_id),
         first=asked.address,
@@ -147,6 +148,14 @@ def _shown(visit: Visit, asked: Asked, now: datetime, page: TaskPage, count: Cou
         verbs=VERBS.values(),
         rows_most=FILE_ROWS_MOST,
     )
+
+
+def _unseen(asked: Asked, page: TaskPage) -> str:
+    """Return on which side of an empty page are tasks that were not looked at; '' for none."""
+    back = asked.before_id if asked.oldest_first else asked.after_id
+    if (page.next_id if back is None else page.prev_id) is None:
+        return ""
+    return "newer" if asked.oldest_first is (back is None) else "older"
 
 
 def _count(visit: Visit, asked: Asked, page: TaskPage) -> Counted:

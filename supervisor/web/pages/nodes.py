@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from flask import flash, request
@@ -39,12 +40,14 @@ HOUR = timedelta(hours=1)
 PAIR = timedelta(seconds=SAID_S)
 
 #: What may be asked of a node that stands at a stage; of any other it may be stopped.
-MAY: Mapping[str, tuple[OrderKind, ...]] = {
-    "running": (OrderKind.DRAIN, OrderKind.STOP),
-    "draining": (OrderKind.UNDRAIN, OrderKind.STOP),
-    "drained": (OrderKind.UNDRAIN, OrderKind.STOP),
-    "stopping": (),
-}
+MAY: Mapping[str, tuple[OrderKind, ...]] = MappingProxyType(
+    {
+        "running": (OrderKind.DRAIN, OrderKind.STOP),
+        "draining": (OrderKind.UNDRAIN, OrderKind.STOP),
+        "drained": (OrderKind.UNDRAIN, OrderKind.STOP),
+        "stopping": (),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +222,18 @@ class Verb:
     hint: Any
 
 
-_VERBS: Mapping[OrderKind, Verb] = {
-    OrderKind.DRAIN: Verb(
-        _l("Drain"), _l("It takes no more tasks; what runs goes on, and its workers stay.")
-    ),
-    OrderKind.UNDRAIN: Verb(_l("Take tasks again"), _l("It claims tasks as before.")),
-    OrderKind.STOP: Verb(
-        _l("Stop"), _l("It drains, then ends. Whoever runs it may start it again, as systemd does.")
-    ),
-}
+_VERBS: Mapping[OrderKind, Verb] = MappingProxyType(
+    {
+        OrderKind.DRAIN: Verb(
+            _l("Drain"), _l("It takes no more tasks; what runs goes on, and its workers stay.")
+        ),
+        OrderKind.UNDRAIN: Verb(_l("Take tasks again"), _l("It claims tasks as before.")),
+        OrderKind.STOP: Verb(
+            _l("Stop"),
+            _l("It drains, then ends. Whoever runs it may start it again, as systemd does."),
+        ),
+    }
+)
 
 
 def act(visit: Visit, kind: str) -> Answer:

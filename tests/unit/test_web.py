@@ -10,6 +10,7 @@ import pytest
 
 import supervisor.web
 from supervisor.model.access import Person, Right, Role, is_name
+from supervisor.store.ledger.audit import ACCESS_REASONS, NoteReason
 from supervisor.testing.clock import ManualClock
 from supervisor.web import secret, wording
 from supervisor.web.limiter import (
@@ -21,6 +22,7 @@ from supervisor.web.limiter import (
     WINDOW_S,
     Limiter,
 )
+from supervisor.web.pages.audit import NOTES
 from supervisor.web.proxy import is_loopback
 from supervisor.web.site import NAVIGATION, ROUTES
 from supervisor.web.visit import own_path
@@ -69,6 +71,11 @@ def test_rooms_are_told_apart_and_lead_to_pages_that_need_the_same_right() -> No
     assert all(len(key) == 1 for key in keys)
     needs = {route.name: route.needs for route in ROUTES}
     assert {room.name: room.needs for room in NAVIGATION} == {name: needs[name] for name in names}
+
+
+def test_every_note_of_the_trail_is_told_in_words() -> None:
+    assert set(NOTES) == set(NoteReason)
+    assert set(NoteReason) > ACCESS_REASONS
 
 
 def test_a_pair_of_name_and_address_is_slowed_down_and_let_go_on() -> None:

@@ -136,5 +136,5 @@ def _document(order: Order) -> dict[str, object]:
 
 
 def _is_good(order: Order) -> bool:
-    refused = ("not taken", "failed", UNANSWERED)
+    refused = ("not taken", "not done", "failed", UNANSWERED)
     return order.answer is not None and not order.answer.startswith(refused)

@@ -26,11 +26,11 @@ UNANSWERED = "its node is gone: it ended before it answered"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One order; open as long as it has no answer."""
+    """One order; open as long as it has no answer. Its kind may be one of a later version."""
 
     order_id: str
     node_id: str
-    kind: OrderKind
+    kind: str
     task_id: str | None
     attempt: int | None
     operator: str

@@ -70,6 +70,8 @@ class Obeying:
                 self._answer(order, self._undrain())
             case OrderKind.STOP:
                 self._answer(order, self._stop(order, now))
+            case _:
+                self._answer(order, "not done: this version of the node knows no such order")
 
     def _answer(self, order: Order, answer: str) -> None:
         emit("order.answered", order=order.kind, task_id=order.task_id, answer=answer)

@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from supervisor.model.order import UNANSWERED, Order, OrderKind
+from supervisor.model.order import UNANSWERED, Order
 from supervisor.store.engine import Store
 from supervisor.store.ledger import Ledger
 from supervisor.store.schema import nodes, orders
@@ -81,7 +81,7 @@ class OrderDesk:
 def _order(row: Any) -> Order:
     *fields, ended_at = row
     named = dict(zip((column.name for column in orders.c), fields, strict=True))
-    order = Order(**{**named, "kind": OrderKind(named["kind"])})
+    order = Order(**named)
     if order.answered_at is None and ended_at is not None:
         return replace(order, answered_at=ended_at, answer=UNANSWERED)
     return order

@@ -23,6 +23,7 @@ def wish(order: Order) -> str:
             return say("take tasks again")
         case OrderKind.STOP:
             return say("stop")
+    return order.kind  # of a later version
 
 
 def standing(order: Order, gone: Container[str]) -> str:

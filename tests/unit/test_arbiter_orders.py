@@ -15,7 +15,7 @@ from supervisor.node.arbiter import Pace
 SLOW = Pace(idle_s=0.5, poll_s=0.5, busy_s=0.1)
 
 
-def ask(house: House, kind: OrderKind, task_id: str | None = None, attempt: int = 1) -> str:
+def ask(house: House, kind: str, task_id: str | None = None, attempt: int = 1) -> str:
     scribe = house.scribe
     order_id = f"order_{len(scribe.orders) + len(scribe.answers):032x}"
     scribe.orders[order_id] = Order(
@@ -26,7 +26,7 @@ def ask(house: House, kind: OrderKind, task_id: str | None = None, attempt: int 
     return order_id
 
 
-def told(house: House, kind: OrderKind, task_id: str | None = None, attempt: int = 1) -> str:
+def told(house: House, kind: str, task_id: str | None = None, attempt: int = 1) -> str:
     """Ask, wait a little, and return the answer."""
     order_id = ask(house, kind, task_id, attempt)
     for _ in range(20):
@@ -159,6 +159,24 @@ def test_what_was_taken_is_not_taken_again_while_its_answer_is_unwritten() -> No
     house.scribe.orders[order_id] = order  # its commit was lost, and will be sent again
     house.live(5)
     assert house.pool.calls == [("capture", "asked")]
+
+
+def test_a_node_that_may_run_nothing_takes_no_orders_until_it_may() -> None:
+    house = House(SLOW)
+    house.live(2)
+    house.arbiter.floor.fenced = "the lease is over"
+    order_id = ask(house, OrderKind.DRAIN)
+    house.live(8)
+    assert house.scribe.answers == {}
+    assert house.scribe.vitals[-1]["node"]["stage"] == "fenced"
+    house.arbiter.floor.fenced = ""
+    house.live(3)
+    assert house.scribe.answers == {order_id: "it takes no more tasks; 0 run to their end"}
+
+
+def test_an_order_of_a_later_version_is_answered_all_the_same() -> None:
+    house = House(SLOW)
+    assert told(house, "dance") == "not done: this version of the node knows no such order"
 
 
 def test_vital_signs_tell_what_each_worker_is_at() -> None:

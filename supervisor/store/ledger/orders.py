@@ -171,7 +171,7 @@ def _order(session: Session, row: Any) -> Order:
     return Order(
         order_id=row[0],
         node_id=row[1],
-        kind=OrderKind(row[2]),
+        kind=row[2],
         task_id=row[3],
         attempt=row[4],
         operator=row[5],

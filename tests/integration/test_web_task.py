@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from harness import NodeUnderTest, Start, eventually
 from pages import Answer, Browser, PagesUnderTest, pages
 
+from supervisor.model.record import NodeRecord, Owner
 from supervisor.model.states import State
+from supervisor.node.process import own_identity
 
 #: What nobody may be shown of the params of a task.
 SECRET = "correct-horse-battery-staple"
@@ -117,6 +122,39 @@ def test_the_output_of_what_runs_is_shown_as_it_comes(start_node: Start, tmp_pat
         assert gone in part(browser.get(path), "acts")
     finally:
         site.close()
+
+
+def test_progress_has_a_rate_and_a_time_left_as_its_node_saw_them(
+    site: PagesUnderTest, browser: Browser
+) -> None:
+    task_id = submit(site, "steady")
+    ledger = site.client._ledger(create=False)
+    now = ledger.clock.now()
+    node = NodeRecord(
+        node_id="node_here", node_name="here", process=own_identity(), version="0", started_at=now
+    )
+    ledger.run(lambda tx: tx.register_node(node))
+    owner = Owner("node_here-w1", os.getpid(), 1)
+    claimed = {"node_id": "node_here", "queues": None, "types": {"steady"}, "now": now}
+    ledger.run(lambda tx: tx.claim([owner], **claimed))  # type: ignore[arg-type]
+    path = f"/tasks/{task_id}"
+    assert "has said nothing for two minutes" in part(browser.get(path), "probe")
+    for ago_s, done in ((10, 1000), (5, 1500), (0, 2000)):
+        worker = {
+            "slot": 0, "worker_id": "node_here-w1", "pid": 1, "state": "busy", "rss": 2**20,
+            "cpu_s": 100.0 - ago_s / 2, "fds": 7, "heartbeat_age_s": 0.4, "task_id": task_id,
+            "attempt": 1, "since_progress_s": 1.0, "progress": [done, 10_000],
+            "verdict": "stalled" if ago_s == 0 else None,
+        }  # fmt: skip
+        at = now - timedelta(seconds=ago_s)
+        document = json.dumps({"node": {"stage": "running"}, "workers": [worker]})
+        ledger.run(lambda tx, at=at, told=document: tx.vitals.write("node_here", at, told))
+    told = part(browser.get(path), "probe")
+    assert "20% · 2,000 of 10,000 · 100 a second · about 1 m 20 s left stalled" in told
+    assert "CPU 50%" in told
+    assert "Memory 1.0 MiB" in told
+    ledger.run(lambda tx: tx.end_node("node_here", now, "over"))
+    assert "Its node is gone" in part(browser.get(path), "now")
 
 
 def test_an_act_on_what_has_changed_meanwhile_is_refused_with_what_it_is_now(

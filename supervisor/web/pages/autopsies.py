@@ -18,8 +18,11 @@ from werkzeug.exceptions import BadRequest
 
 from autopsy.signature import WaitSignature, wait_signature
 from supervisor.model.access import Right
-from supervisor.model.record import Acted
+from supervisor.model.record import Acted, Seen
+from supervisor.model.record import Answer as Outcome
+from supervisor.model.states import State
 from supervisor.store import AutopsyRecord, TaskLine
+from supervisor.store.listing import Listing
 from supervisor.store.view import AutopsyFilter
 from supervisor.web import wording
 from supervisor.web.visit import Answer, Room, Route, Visit, a_moment, argument, go, missing, show
@@ -27,11 +30,11 @@ from supervisor.words.sentence import diagnosis
 
 PAGE = 50
 #: Bundles that groups are made of, and what one page of the store brings.
-GROUPED_MOST, _AT_ONCE = 2000, 500
+GROUPED_MOST, _AT_ONCE = 1000, 500
 #: Tasks of a group that a page shows and acts on.
 TASKS_MOST = 200
 VERBS = ("cancel", "fail", "rerun")
-_SEEN = re.compile(r"(task_[0-9a-f]{32}):([0-9]{1,9}):([A-Z]{1,10})\Z")
+_SEEN = re.compile(rf"(task_[0-9a-f]{{32}}):([0-9]{{1,9}}):({'|'.join(State)})\Z")
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
 WHEN = _l(
     "One is taken before a kill, after a crash, on suspicion (at most one of an attempt every two "
@@ -159,9 +162,12 @@ def act(visit: Visit, key: str) -> Answer:
         flash(_("Nothing was done: choose tasks, and say why; it stands in the audit trail."),
               "problem")  # fmt: skip
         return go(back)
-    given = {match[1]: (int(match[2]), match[3]) for match in seen if match}
-    same, others = _unchanged(visit, given)
-    done = _act(visit, verb, same, reason)
+    alike: dict[Seen, list[str]] = {}
+    for match in filter(None, seen):
+        alike.setdefault(Seen(State(match[3]), int(match[2])), []).append(match[1])
+    acted = [one for how, ids in alike.items() for one in _act(visit, verb, ids, reason, how)]
+    done = [one for one in acted if one.answer != Outcome.CHANGED]
+    others = [one for one in acted if one.answer == Outcome.CHANGED]
     flash(_summary(verb, done), "done" if any(one.done for one in done) else "problem")
     if others:
         told = ", ".join(f"{wording.short(one.task_id)} {one.state}" for one in others[:20])
@@ -169,29 +175,17 @@ def act(visit: Visit, key: str) -> Answer:
     return go(back)
 
 
-def _act(visit: Visit, verb: str, task_ids: Sequence[str], reason: str) -> Sequence[Acted]:
+def _act(
+    visit: Visit, verb: str, task_ids: Sequence[str], reason: str, seen: Seen
+) -> Sequence[Acted]:
     client, by = visit.client, visit.person.name
-    if not task_ids:
-        return ()
-    if verb == "cancel":
-        return client.cancel(task_ids, by=by, reason=reason)
-    if verb == "fail":
-        return client.fail(task_ids, by=by, reason=reason)
-    return client.rerun(task_ids, by=by, reason=reason)
-
-
-def _unchanged(
-    visit: Visit, given: Mapping[str, tuple[int, str]]
-) -> tuple[list[str], list[TaskLine]]:
-    """Tell the tasks that are as they were seen from those that are not."""
-    now = _tasks(visit, list(given))
-    same = [one.task_id for one in now if given[one.task_id] == (one.attempt, str(one.state))]
-    return same, [one for one in now if one.task_id not in set(same)]
+    act_ = {"cancel": client.cancel, "fail": client.fail, "rerun": client.rerun}[verb]
+    return act_(task_ids, by=by, reason=reason, seen=seen)
 
 
 def _tasks(visit: Visit, task_ids: Sequence[str]) -> list[TaskLine]:
-    found = (visit.reader.task(task_id) for task_id in task_ids)
-    return [one for one in found if one is not None]
+    found = {one.task_id: one for one in Listing(visit.reader.store).of(task_ids)}
+    return [found[task_id] for task_id in task_ids if task_id in found]
 
 
 def _summary(verb: str, done: Sequence[Acted]) -> str:

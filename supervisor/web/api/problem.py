@@ -84,4 +84,10 @@ def problem_of(error: HTTPException, headers: Mapping[str, str] | None = None) -
             remedy=error.remedy,
             more=error.more,
         )
-    return problem(error.code or 500, error.description or error.name, headers)
+    code = error.code or 500
+    why = error.description or error.name
+    if code == 404:
+        why = f"There is nothing at this address: {PREFIX}/openapi.json has all that there is."
+    elif code == 405:
+        why = f"This address takes {(headers or {}).get('Allow', 'other methods')}."
+    return problem(code, why, headers)

@@ -18,13 +18,15 @@ from typing import cast
 from flask import Flask, current_app
 
 from supervisor.client import Client
-from supervisor.errors import DependencyAway
+from supervisor.errors import SupervisorError
 from supervisor.store import Store
 from supervisor.store.levels import levels
 from supervisor.store.trend import Hour, Trend
 
 #: What takes long is done again only after so many times as long, within these seconds.
 REST_TIMES, REST_MOST_S = 150, 60.0
+#: How long the end of the process waits for a note that is being taken.
+LEAVE_S = 2.0
 #: Seconds between two notes, and how many are kept: an hour's.
 EVERY_S, KEPT = 15.0, 240
 _NAME = "supervisor.watch"
@@ -62,7 +64,7 @@ class Watch:
             yield
         finally:
             self._over.set()
-            thread.join()
+            thread.join(LEAVE_S)
 
     def hour(self, now: datetime) -> Hour:
         """Return the last hour by the minute. Raises: StoreUnavailable."""
@@ -108,7 +110,7 @@ class Watch:
 
     def _take_notes(self) -> None:
         while True:
-            with suppress(DependencyAway):  # the gap shows; whoever asks for a page is told
+            with suppress(SupervisorError):  # the gap shows; whoever asks for a page is told
                 self.note()
             if self._over.wait(EVERY_S):
                 return

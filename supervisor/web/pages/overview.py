@@ -71,11 +71,8 @@ def page(visit: Visit) -> Answer:
     notes, rest_s = watch().notes(), watch().rest_s
     hour, _age_s = visit.see_aged("hour", SLOW_FRESH_S, _hour)
     by_state, counted_s = visit.see_aged("states", rest_s("states", SLOW_FRESH_S), _by_state)
-    scene = replace(
-        visit.see("overview", FRESH_S, _scene),
-        ended=visit.see("ended", rest_s("ended", SLOW_FRESH_S), _ended),
-        by_state=by_state,
-    )
+    ended, ended_s = visit.see_aged("ended", rest_s("ended", SLOW_FRESH_S), _ended)
+    scene = replace(visit.see("overview", FRESH_S, _scene), ended=ended, by_state=by_state)
     newest = (
         visit.reader.find_autopsies(AutopsyFilter(limit=AUTOPSIES_SHOWN)).autopsies
         if visit.may(Right.AUTOPSIES)
@@ -90,6 +87,7 @@ def page(visit: Visit) -> Answer:
         charts=_charts(hour, notes),
         by_state=by_state,
         counted_s=counted_s,
+        ended_s=ended_s,
         nodes=scene.roll.running,
         newest=newest,
         cause=diagnosis,

@@ -6,12 +6,12 @@ nothing has no reading, and a reading has its own time. Called by the pages and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from supervisor.store.engine import Store
@@ -87,5 +87,5 @@ def _of(node_id: str) -> sa.Select[Any]:
 
 
 def _view(row: Any) -> VitalsView:
-    document = json.loads(row.document)
+    document = msgspec.json.decode(row.document)
     return VitalsView(row.node_id, row.at, document["node"], tuple(document["workers"]))

@@ -113,9 +113,8 @@ STEPS: Mapping[str, LazyString] = MappingProxyType(
     }
 )
 _FOR_A_NODE = frozenset({Outcome.REQUESTED, Outcome.ALREADY_REQUESTED})
-#: Seconds between two refreshings: what runs changes by itself, what has ended by people alone.
-_EVERY: Mapping[State, int] = MappingProxyType({State.RUNNING: 2, State.PENDING: 3})
-_ENDED_EVERY = 10
+#: Seconds between two refreshings: while somebody waits for an answer, while it lives, and after.
+_AWAITED_EVERY, _LIVE_EVERY, _ENDED_EVERY = 2, 3, 10
 _COPY = re.compile(r"task_[0-9a-f]{32}")
 
 
@@ -144,11 +143,12 @@ def _all_of(visit: Visit, found: TaskView) -> dict[str, Any]:
     roll = roll_call(reader)
     gone = roll.gone_node(found)
     steps = ladder(task, trail, attempts)
+    orders = _orders(visit, found, roll)
     children = children_of(reader.store, found.task_id, ROWS_MAX + 1)
     return {
         "now": now,
         "task": task,
-        "every": _EVERY.get(found.state, _ENDED_EVERY),
+        "every": _every(found, orders),
         "attempts": list(reversed(attempts)),
         "trail": trail,
         "course": _Drawing(course.course_of(trail, now)),
@@ -168,11 +168,19 @@ def _all_of(visit: Visit, found: TaskView) -> dict[str, Any]:
         "children": children[:ROWS_MAX],
         "more_children": len(children) > ROWS_MAX,
         "copies": _copies(trail),
-        "orders": _orders(visit, found, roll),
+        "orders": orders,
         "wish": wish,
         "words": _Words,
         **_probe(visit, found, roll),
     }
+
+
+def _every(task: TaskView, orders: list[tuple[Any, str, bool]]) -> int:
+    """Return after how many seconds the page is worth another look."""
+    if task.state in ENDED:
+        return _ENDED_EVERY
+    awaited = task.mark is not None or any(is_open for _, _, is_open in orders)
+    return _AWAITED_EVERY if awaited else _LIVE_EVERY
 
 
 def _autopsies(visit: Visit, task_id: str) -> list[tuple[AutopsyRecord, None]]:

@@ -133,6 +133,21 @@ def passwd(call: Call, name: str, password_file: str | None, by: str | None) -> 
     call.answer({"name": name}, lambda: [f"{name}: password changed, sessions ended"])
 
 
+@command(example="supervisor users disable anna", group=users)
+@_NAME
+@_BY
+def disable(call: Call, name: str, by: str | None) -> None:
+    """Let somebody in no more until there is a new password; sessions end at once."""
+    from supervisor.web.secret import NOBODY
+
+    by = by or os_user()
+    done = call.client().change_access(
+        lambda access, now: access.disable_user(name, NOBODY, by, now)
+    )
+    _require(done, f"no user is called {name}", "supervisor users list")
+    call.answer({"name": name}, lambda: [f"{name}: disabled until `supervisor users passwd`"])
+
+
 @command(example="supervisor users remove anna", group=users)
 @_NAME
 @_BY

@@ -155,12 +155,12 @@ class TestEveryCommand:
     def test_all_commands_of_this_version_are_there(self) -> None:
         assert [path for path, _ in commands()] == [
             "demo", "run", "submit", "list", "show", "logs", "history", "cancel", "rerun", "fail",
-            "pause", "resume", "queues", "nodes", "node capture", "node drain", "node stop", "node undrain",
-            "top",
+            "pause", "resume", "queues", "nodes", "node capture", "node drain", "node stop",
+            "node undrain", "top",
             "autopsy capture", "autopsy export", "autopsy list", "autopsy show",
-            "web", "users add", "users list", "users passwd", "users remove", "tokens create",
-            "tokens list", "tokens revoke", "archive", "archive search", "check", "config",
-            "rules export", "dashboards export", "db upgrade",
+            "web", "users add", "users disable", "users list", "users passwd", "users remove",
+            "tokens create", "tokens list", "tokens revoke", "archive", "archive search", "check",
+            "config", "rules export", "dashboards export", "db upgrade",
         ]  # fmt: skip
 
     def test_shared_flags_and_an_example(self, desk: Desk) -> None:

@@ -189,6 +189,9 @@ def test_users_and_tokens_on_the_command_line(tmp_path: Path) -> None:
         short = site.cli("users", "passwd", "eve", "--password-file", "-", given="short\n")
         assert short.stderr.startswith("error: the password cannot be taken: it has less than 10")
         assert "no terminal" in site.cli("users", "passwd", "eve").stderr
+        disabled = site.cli("users", "disable", "eve")
+        assert disabled.stdout == "eve: disabled until `supervisor users passwd`\n"
+        assert site.cli("users", "disable", "nobody").returncode != 0
         assert site.cli("users", "remove", "../eve").returncode == 2
         assert site.cli("users", "remove", "eve").stdout == "eve: removed\n"
         assert site.cli("tokens", "revoke", "eve").stderr == (
@@ -202,7 +205,7 @@ def test_users_and_tokens_on_the_command_line(tmp_path: Path) -> None:
         for secret in (PASSWORD, token):
             assert secret not in listed
             assert secret.encode() not in kept
-        assert [note[1:] for note in site.notes()][-3:-1] == [
+        assert [note[1:] for note in site.notes()][-4:] == [
             ("token_created", site.notes()[1][2]), ("user_added", "eve, viewer, sees no autopsies"),
+            ("user_disabled", "eve"), ("user_removed", "eve"),
         ]  # fmt: skip
-        assert site.notes()[-1][1:] == ("user_removed", "eve")

@@ -115,10 +115,12 @@ def _take_all(link: str, out: Path, names: list[str]) -> int:
                 for name, path in paths.items():
                     if not names or name in names:
                         _take(page, path, out / f"page-{name}-{look.name}.png")
-                if not names or "task-running" in names:  # found anew: none runs for long
-                    page.goto(f"{paths['tasks']}?q=state:running+ran:>1s")
-                    page.locator(f"main td {TASKS}").first.click()
-                    _take(page, page.url, out / f"page-task-running-{look.name}.png")
+                if not names or "task-running" in names:
+                    _take(
+                        page,
+                        _running(page, paths["tasks"]),
+                        out / f"page-task-running-{look.name}.png",
+                    )
         finally:
             browser.close()
     for text in dict.fromkeys(wrong):
@@ -156,7 +158,6 @@ def _paths(browser: Browser, link: str) -> dict[str, str]:
         ),
         ("task-failed", "tasks", "?q=state:failed,timeout", f"main td {TASKS}"),
         ("autopsy", "autopsies", "", "main td a[href*='/autopsies/']"),
-        ("bulk", "bulks", "", "main td a"),
     ):
         where = rooms.get(room, base + rules.get(room, "").lstrip("/"))
         page.goto(where + query)
@@ -165,8 +166,31 @@ def _paths(browser: Browser, link: str) -> dict[str, str]:
             found[name] = base + str(links.first.get_attribute("href")).lstrip("/")
         else:
             print(f"  nothing for {name}", flush=True)
+    found["bulk"] = _act_on_many(page, rooms["tasks"])
     page.context.close()
     return found
+
+
+def _running(page: Page, tasks: str) -> str:
+    """Return the address of a task that runs and will for some seconds."""
+    while True:
+        for query in ("type:transfer,count_forever,ask_ledger", "ran:>2s", "ran:>0s"):
+            page.goto(f"{tasks}?q=state:running+{query}")
+            links = page.locator(f"main td {TASKS}")
+            if links.count():
+                base = tasks.removesuffix("tasks")
+                return base + str(links.first.get_attribute("href")).lstrip("/")
+
+
+def _act_on_many(page: Page, tasks: str) -> str:
+    """Run all again that failed; return the address of that act."""
+    page.goto(f"{tasks}?q=state:failed,timeout")
+    page.get_by_label("all that this query finds").check()
+    page.get_by_label("Reason").fill("the supplier is back")
+    page.get_by_role("button", name="Run again").click()
+    page.get_by_role("button", name="Run again").click()
+    page.wait_for_selector("#progress")
+    return page.url
 
 
 def _take(page: Page, path: str, target: Path) -> None:

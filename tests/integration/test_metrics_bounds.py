@@ -64,8 +64,12 @@ class Desk:
 
     def _new_board(self) -> Board:
         places = tuple(
-            Place(n, f"node-w{self.lives + n}", os.getpid(), self._ticks, 0.1) for n in range(SLOTS)
-        )
+            Place(
+                number=n, worker_id=f"node-w{self.lives + n}", pid=os.getpid(),
+                start_ticks=self._ticks, heartbeat_age_s=0.1,
+            )
+            for n in range(SLOTS)
+        )  # fmt: skip
         zombies = dict.fromkeys(("stalled", "heartbeat_lost", "orphan"), 0)
         running = {kind: Running(1.0, 0.5, 0.1) for kind in self.types}
         return Board(SystemClock().mono(), zombies, places, running)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from api import Api
+from harness import eventually
 from pages import PagesUnderTest, pages
 
 from supervisor.model.access import Role
@@ -135,6 +136,23 @@ def test_an_act_answers_for_each_id(site: PagesUnderTest, api: Api) -> None:
     assert list(api.post(f"/tasks/{second}/rerun", reason="x", force=True).fields) == ["force"]
 
 
+def test_an_act_on_all_of_a_query_is_begun_followed_and_over(api: Api) -> None:
+    api.post("/tasks/batch", tasks=[{"type": "masses"}] * 300)
+    bad = api.post("/bulk", verb="cancel", query="stat:failed", reason="x")
+    assert (bad.code, list(bad.fields), bad.document["position"]) == (422, ["query"], 0)
+    assert "Did you mean `state:`?" in bad.document["remedy"]
+    begun = api.post("/bulk", verb="cancel", query="type:masses", reason="all of them")
+    assert (begun.code, begun.document["operator"]) == (202, "token:ci")
+    path = f"/bulk/{begun.document['bulk_id']}"
+    ended = eventually(lambda: (told := api.get(path).document)["ended_at"] and told, 30.0)
+    assert (ended["total"], ended["done"], ended["answers"]) == (300, 300, {"canceled": 300})
+    assert api.get("/tasks/count?q=type:masses%20state:canceled").document["count"] == 300
+    assert api.post(f"{path}/stop", reason="late").document == {"stopped": False}
+    assert api.get("/bulk/bulk_none").code == 404
+    wrong = api.get("/tasks?q=ran:soon")
+    assert (wrong.code, list(wrong.fields), wrong.document["position"]) == (422, ["q"], 4)
+
+
 def test_queues_are_paused_and_only_the_pause_that_was_seen_is_ended(api: Api) -> None:
     paused = api.post("/queues/bank/pause", reason="it is down", priority=3).document
     assert (paused["changed"], paused["now"]["paused"], paused["now"]["by"]) == (
@@ -157,7 +175,7 @@ def test_queues_are_paused_and_only_the_pause_that_was_seen_is_ended(api: Api) -
 
 def test_the_numbers_and_the_audit_are_those_of_the_pages(site: PagesUnderTest, api: Api) -> None:
     numbers = api.get("/numbers").document
-    pending = sum(1 for _ in site.client.reader.tasks().tasks if _.state == "PENDING")
+    pending = api.get("/tasks/count?q=state:pending").document["count"]
     assert numbers["by_state"]["PENDING"] == numbers["in_queue"] == pending
     assert numbers["ended"][0]["type"] is None
     lines = api.get("/audit?limit=2&people=true").document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -22,8 +23,12 @@ def document(server: str = "") -> dict[str, Any]:
 
 def get_openapi(_visit: Visit, _query: Nothing, _body: None) -> Response:
     """Describe this API (OpenAPI 3.1)."""
-    made = msgspec.json.encode(document(request.script_root))
-    return Response(made, mimetype="application/json")
+    return Response(_encoded(request.script_root), mimetype="application/json")
+
+
+@lru_cache(maxsize=4)  # a site is reached below one path, or two
+def _encoded(server: str) -> bytes:
+    return msgspec.json.encode(document(server))
 
 
 ENDPOINTS = (

@@ -9,6 +9,7 @@ scraped last goes with it when it is killed, and a rate guesses what lies before
 from __future__ import annotations
 
 import html
+import json
 import math
 import re
 import time
@@ -266,8 +267,9 @@ def agrees_with_the_pages(node: NodeUnderTest, told: Truth, root: Path) -> None:
             "Run time, p99": span(told.p99()),
             "Failed": percent(told.failed_rate()),
             "Canceled": percent(told.canceled_rate()),
-            "Survival": "100%",
+            "Survival": values["Survival"],
         }
+        assert float(values["Survival"].rstrip("%")) == pytest.approx(survival(node), abs=3)
         assert shown["Zombies"][1] == "lost 0 · stalled 0 · heartbeat lost 0 · orphans 0"
         charted = chart(browser.get("/").text, "endings")
         wanted = {"succeeded": "success", "failed": "failed", "timed out": "timeout",
@@ -283,6 +285,20 @@ def agrees_with_the_pages(node: NodeUnderTest, told: Truth, root: Path) -> None:
         page = browser.get("/nodes").text
         assert f"pid {node.pid}," in page
         assert "4 wanted, 4 alive; it has 0 attempts" in page
+
+
+def survival(node: NodeUnderTest) -> float:
+    """Return how many workers its node has had of those it wanted, in percent, of five minutes."""
+    rows = node.query(
+        "SELECT document FROM vitals WHERE node_id = ? AND at > ?",
+        node.node_id(),
+        int((time.time() - 300) * SECOND),
+    )
+    said = [json.loads(document)["node"] for (document,) in rows]
+    shares = [
+        one["workers_alive"] / one["workers_desired"] for one in said if one["stage"] != "starting"
+    ]
+    return 100 * sum(shares) / len(shares)
 
 
 def figures(browser: Browser) -> dict[str, tuple[str, str]]:

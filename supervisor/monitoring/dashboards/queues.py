@@ -51,6 +51,7 @@ def queues(alert: Thresholds) -> Dashboard:
 
 
 def _depth() -> tuple[Panel, ...]:
+    growing = record("queue:supervisor_in_queue:deriv10m", BY_QUEUE)
     return (
         Panel(
             Kind.LINES,
@@ -71,15 +72,9 @@ def _depth() -> tuple[Panel, ...]:
             "By how many tasks a second the depth grows, over 10 minutes. TaskQueueGrowing fires "
             "when this stays above a small part of what is started.",
             Unit.PER_S,
-            (
-                Query(
-                    total(record("queue:supervisor_in_queue:deriv10m", BY_QUEUE), "queue"),
-                    "{{queue}}",
-                ),
-            ),
+            (Query(f"round({total(growing, 'queue')}, 0.001)", "{{queue}}"),),
             width=12,
             limits=(Limit(0, Color.PLAIN),),
-            decimals=3,
         ),
     )
 

@@ -214,7 +214,7 @@ def _probe(visit: Visit, task: TaskView, roll: Roll) -> dict[str, Any]:
         readings = visit.client.vitals.since(task.node_id, now - WINDOW)
         probe = probe_of(readings, task.task_id, task.attempt, now)
         if roll.gone_node(task) is not None:
-            why = _("No reading: its node is gone.")
+            probe, why = None, _("No reading: its node is gone.")
         elif not readings:
             why = _("No reading: its node has said nothing for two minutes.")
         else:

@@ -1,7 +1,7 @@
 """Draw the dashboards with Grafana's libraries, and put the pictures into docs/pictures.
 
 `make dashboards-preview` builds the page (tools/dashboard-preview) and runs this. Without --url it
-draws six hours of made-up history; with it, what a Prometheus has of the last minutes. Needs
+draws three hours of made-up history; with it, what a Prometheus has of the last minutes. Needs
 Prometheus, Chromium and node, of Debian; pngquant, where there is one, makes the pictures small.
 """
 
@@ -48,7 +48,7 @@ def main() -> int:
     words.add_argument(
         "--url", help="a Prometheus that scrapes nodes, such as http://127.0.0.1:9090"
     )
-    words.add_argument("--minutes", type=float, default=360, help="how far back is drawn")
+    words.add_argument("--minutes", type=float, default=180, help="how far back is drawn")
     words.add_argument("--ago", type=float, default=0, help="with --url: minutes ago it ends")
     words.add_argument("--scrape", type=int, default=30, help="seconds between scrapes")
     words.add_argument("names", nargs="*", help="of dashboards; all without")

@@ -31,6 +31,8 @@ _PLACE = re.compile(r"([\w.<>]+ \([^()]*:\d+\))|(?<= )([^\s()]+:\d+)\b")
 #: What differs between two runs of the same: numbers, quoted values, addresses.
 _LITERAL = re.compile(r"'(?:[^']|'')*'|\b0x[0-9a-fA-F]+\b|\b\d+(?:\.\d+)?\b")
 _TEXT_MOST = 200
+#: Ports from here on are given to a client for one connection.
+_PASSING_PORTS = 32768
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,18 @@ def _what(evidence: Sequence[str]) -> str:
     for name, pattern in _THINGS:
         for line in evidence:
             if match := pattern.search(line):
-                is_statement = "statement" in name
-                thing = _alike(match[1]) if is_statement else match[1][:_TEXT_MOST]
-                return name.format(thing)
+                return name.format(_thing(name, match[1]))
     return ""
+
+
+def _thing(name: str, found: str) -> str:
+    """Return what is waited for without what differs from run to run."""
+    if "statement" in name:
+        return _alike(found)
+    host, colon, port = found.rpartition(":")
+    if "peer" in name and colon and port.isdecimal() and int(port[:6]) >= _PASSING_PORTS:
+        return f"{host[:_TEXT_MOST]}:?"
+    return found[:_TEXT_MOST]
 
 
 def _where(evidence: Sequence[str]) -> str:

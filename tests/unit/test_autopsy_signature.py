@@ -79,6 +79,11 @@ def as_json(code: str, *evidence: str) -> str:
             ("cpu: 99 % of 1 core for 12.3 s",),
             "busy.python: cpu: ? % of ? core for ? s",
         ),
+        (
+            "blocked.external",
+            ("sockets: descriptor 7 is tcp ESTABLISHED, peer [::1]:46111, silent for 2.7 s",),
+            "blocked.external: waits for the peer [::1]:?",
+        ),
         ("none.idle", (), "none.idle"),
     ],
 )

@@ -69,6 +69,20 @@ class WorkerLine:
     cpu: float | None
     lines: Lines
 
+    @property
+    def state(self) -> str | None:
+        """What it is at, as the store has it by now: the reading is some seconds older."""
+        state = self.said.get("state")
+        if state in ("idle", "busy"):
+            return "busy" if self.task else "idle"
+        return state
+
+    @property
+    def said_of_task(self) -> Mapping[str, Any]:
+        """What was said of the task that it runs; nothing where that was of another one."""
+        is_same = self.task is not None and self.said.get("task_id") == self.task.task_id
+        return self.said if is_same else {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:

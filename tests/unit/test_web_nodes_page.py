@@ -16,7 +16,10 @@ def line(said_state: str, said_task: str | None, runs: str | None) -> WorkerLine
     said = {"state": said_state, "task_id": said_task, "progress": [1, 2]}
     task = None
     if runs is not None:
-        task = AtWork(runs, "t", "q", 1, "n", "w", NOW, NOW, None, None)
+        task = AtWork(
+            task_id=runs, type="t", queue="q", attempt=1, node_id="n", worker_id="w",
+            claimed_at=NOW, started_at=NOW, mark_kind=None, mark_at=None,
+        )  # fmt: skip
     return WorkerLine("w", 7, said, task, None, Lines())
 
 

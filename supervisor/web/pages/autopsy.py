@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -22,7 +22,7 @@ from markupsafe import Markup
 from werkzeug.exceptions import NotFound
 
 from autopsy.bundle import Bundle, Heading, read_bundle
-from autopsy.cause import MEANINGS
+from autopsy.cause import MEANINGS, Meaning
 from autopsy.errors import AutopsyError
 from autopsy.page import page_of
 from autopsy.report import as_sections
@@ -65,6 +65,7 @@ def page(visit: Visit, autopsy_id: str) -> Answer:
     record = _record(visit, autopsy_id)
     bundle, absent = _opened(visit, record)
     task = None if record.task_id is None else visit.reader.task(record.task_id)
+    causes = _causes(record.diagnosis_json)
     evidence: Sequence[Evidence] = ()
     if bundle is not None:
         evidence, absent = _evidence(bundle)
@@ -75,9 +76,9 @@ def page(visit: Visit, autopsy_id: str) -> Answer:
         record=record,
         task=task,
         cause=diagnosis(record),
-        causes=_causes(record.diagnosis_json),
+        causes=causes,
         signature=wait_signature(record.diagnosis_json),
-        meanings=MEANINGS,
+        meanings=_meanings(causes),
         heading=None if bundle is None else bundle.heading,
         evidence=evidence,
         absent=absent,
@@ -125,15 +126,16 @@ def open_file(visit: Visit) -> Answer:
         _note(visit, NoteReason.BUNDLE_REFUSED, f"{name}: {why}")
         return _not_opened(visit, name, why, 422)
     _note(visit, NoteReason.BUNDLE_OPENED, name)
+    causes = _causes_of(found.heading)
     return show(
         "autopsy_file.html",
         visit,
         now=visit.now(),
         name=name,
         heading=found.heading,
-        causes=_causes_of(found.heading),
+        causes=causes,
         facts=_facts(found),
-        meanings=MEANINGS,
+        meanings=_meanings(causes),
         evidence=evidence,
         absent="",
     )
@@ -215,6 +217,15 @@ def _causes_of(heading: Heading) -> list[dict[str, Any]]:
         {"code": one.code, "confidence": one.confidence, "evidence": one.evidence}
         for one in heading.diagnosis
     ]
+
+
+def _meanings(causes: Sequence[Mapping[str, Any]]) -> Mapping[str, Meaning]:
+    """Return what the codes say and what to do, in the language of who reads."""
+    codes = {str(one.get("code")) for one in causes} & set(MEANINGS)
+    return {
+        code: Meaning(str(_(MEANINGS[code].sentence)), str(_(MEANINGS[code].remedy)))
+        for code in codes
+    }
 
 
 def _facts(bundle: Bundle) -> dict[str, str]:

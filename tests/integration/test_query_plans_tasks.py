@@ -114,7 +114,8 @@ def _broken(sent: list[Sent]) -> list[str]:
             if scan.table in BIG and scan.index not in PARTIAL and "LIMIT" not in one.sql
         ]  # fmt: skip
         if many or whole or one.steps > steps:
-            found.append(f"{one.label}: {many or whole or one.steps}: {one.parameters}: {one.scans}: {one.sql}")
+            why = many or whole or one.steps
+            found.append(f"{one.label}: {why}: {one.parameters}: {one.scans}: {one.sql}")
     return found
 
 

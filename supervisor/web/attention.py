@@ -107,9 +107,9 @@ def _nodes(scene: Scene) -> Iterator[Finding]:
     for node in scene.roll.running:
         if abs(node.skew_s) > Thresholds().clock_skew_s:
             text = _(
-                "The clock of %(node)s is %(skew)s off the store's.",
+                "The clock of %(node)s is %(skew)+.1f s off the store's.",
                 node=line(node.node_name),
-                skew=f"{node.skew_s:+.1f} s",
+                skew=node.skew_s,
             )
             yield Finding(Urgency.SOON, text, "/nodes")
 

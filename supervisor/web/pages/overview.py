@@ -208,7 +208,7 @@ def _rates(ended: Ended | None) -> Iterator[Figure]:
     yield Figure(
         _("Failed"),
         percent(failed),
-        _("or timed out, of %(n)s attempts of the last %(minutes)s minutes", n=f"{executed:,}",
+        _("or timed out, of %(n)s attempts of the last %(minutes)s minutes", n=format(executed, ","),
           minutes=minutes),
         "/tasks?state=FAILED&state=TIMEOUT",
         tells and (failed or 0) > limits.failed_rate,
@@ -217,7 +217,7 @@ def _rates(ended: Ended | None) -> Iterator[Figure]:
         _("Canceled"),
         percent(canceled),
         _("of %(n)s that ended in the last %(minutes)s minutes",
-          n=f"{executed + ended.canceled:,}", minutes=minutes),
+          n=format(executed + ended.canceled, ","), minutes=minutes),
         "/tasks?state=CANCELED",
         tells and (canceled or 0) > limits.canceled_rate,
     )  # fmt: skip

@@ -208,8 +208,8 @@ def _rates(ended: Ended | None) -> Iterator[Figure]:
     yield Figure(
         _("Failed"),
         percent(failed),
-        _("or timed out, of %(n)s attempts of the last %(minutes)s minutes", n=format(executed, ","),
-          minutes=minutes),
+        _("or timed out, of %(n)s attempts of the last %(minutes)s minutes",
+          n=format(executed, ","), minutes=minutes),
         "/tasks?state=FAILED&state=TIMEOUT",
         tells and (failed or 0) > limits.failed_rate,
     )  # fmt: skip

@@ -9,7 +9,10 @@ are CLOCK_MONOTONIC nanoseconds of this host.
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
 
 from autopsy.memfd import create_sealed
 
@@ -28,8 +31,7 @@ READ_TRIES = 3
 KINDS = ("", "cancel", "soft_timeout", "shutdown")
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """One look at a worker's vital signs. `seq` is 0 between attempts; `last_seq` stays."""
 
     beats: int

@@ -6,11 +6,11 @@ import math
 import mmap
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from supervisor.worker import vitals
 from supervisor.worker.vitals import KINDS, SIZE, Reading, Vitals, create

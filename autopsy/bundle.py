@@ -159,7 +159,7 @@ def read_bundle(
         raise _unreadable(path, exc.strerror or str(exc), _NAME_ONE) from exc
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as exc:
         raise _unreadable(path, f"it is damaged or not a bundle ({exc})") from exc
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, OverflowError) as exc:
         raise _unreadable(path, f"its contents are not those of a bundle ({exc})") from exc
 
 

@@ -15,6 +15,7 @@ TEXT_MAX = 160
 _VARIES = re.compile(
     r"""
     '[^'\n]*' | "[^"\n]*"                                # what was given
+    | \[redacted\]                                       # what is shown to nobody
     | \b0x[0-9a-fA-F]+
     | \b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b
     | \b(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}\b              # ids and digests
@@ -35,5 +36,6 @@ def pattern_of(text: str) -> str:
         pieces.append(plain_pattern(kept[last : found.start()]))
         last, stars = found.end(), stars + 1
     pieces.append(plain_pattern(kept[last:]))
-    pattern = "*".join(pieces)
-    return pattern if len(kept) == len(text) or pattern.endswith("*") else f"{pattern}*"
+    if len(kept) < len(text) and (pieces[-1] or len(pieces) == 1):
+        pieces.append("")  # a star for the rest, where none stands at the end already
+    return "*".join(pieces)

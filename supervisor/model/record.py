@@ -135,7 +135,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
     `usage` holds numbers for people (max_rss_bytes, cpu_s, leaked_fds …). `log_tail` is kept for
     attempts that did not succeed. `children` are specs submitted with on_success. `queue` and
-    `timeout` are for the metrics, which count it once it is written, `traced` for its span. Units:
+    `timeout` are for the metrics, which count it once it is written, `traced` for its span.
+    `params_json` and what of it is `marked` as secret tell what its words must not hold. Units:
     seconds.
     """
 
@@ -152,6 +153,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     children: tuple[ChildSpec, ...] = ()
     traced: Traced | None = None
+    params_json: str = "{}"
+    marked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

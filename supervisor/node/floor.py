@@ -20,7 +20,6 @@ from supervisor.model.record import ChildSpec, Claim, Ending, Traced
 from supervisor.model.states import Reason, State
 from supervisor.model.termination import Farewell
 from supervisor.model.trace import log_ids
-from supervisor.node.hiding import without_secrets
 from supervisor.node.port import Finish, Note, Pool, Scribe, TypesNote
 from supervisor.queue import Listener
 from supervisor.settings import Settings, TaskLimits, TaskOptions
@@ -342,13 +341,11 @@ class Floor:
         limits = attempt.limits
         ended_mono = self.clock.mono() if ended_at is None else ended_at
         started = attempt.started_at
-        tail = None
-        if outcome.result_json is None and started is not None:
-            tail = self.pool.output_tail(slot.worker_id, attempt.output_start, output_end)
-        if outcome.result_json is None:
+        tail, has_result, info = None, outcome.result_json is not None, None
+        if not has_result:
             info = self.types.get(attempt.claim.type)
-            marked = () if info is None else info.secret_params
-            outcome, tail = without_secrets(outcome, tail, attempt.claim.params_json, marked)
+        if not has_result and started is not None:
+            tail = self.pool.output_tail(slot.worker_id, attempt.output_start, output_end)
         self.endings.append(
             Ending(
                 task_id=attempt.claim.task_id,
@@ -364,6 +361,8 @@ class Floor:
                 timeout=limits.timeout,
                 children=_specs(children),
                 traced=_traced(slot, attempt),
+                params_json="{}" if has_result else attempt.claim.params_json,
+                marked=() if info is None else tuple(info.secret_params),
             )
         )
         if attempt.mark is not None or attempt.soft_told:

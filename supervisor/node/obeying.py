@@ -45,7 +45,11 @@ class Obeying:
                     "order.received",
                     order=order.kind, by=order.operator, reason=order.reason, task_id=order.task_id,
                 )  # fmt: skip
-                self._obey(order, now)
+                try:
+                    self._obey(order, now)
+                except Exception as exc:  # one that stays open would be given again for ever
+                    self._forget(order)
+                    self._answer(order, f"failed: {exc!r}")
 
     def captured(self, captured: Captured) -> None:
         """An autopsy is over: answer the order that asked for it, if one did."""
@@ -72,6 +76,9 @@ class Obeying:
                 self._answer(order, self._stop(order, now))
             case _:
                 self._answer(order, "not done: this version of the node knows no such order")
+
+    def _forget(self, order: Order) -> None:
+        self._captures = {name: one for name, one in self._captures.items() if one is not order}
 
     def _answer(self, order: Order, answer: str) -> None:
         emit("order.answered", order=order.kind, task_id=order.task_id, answer=answer)
@@ -103,7 +110,7 @@ class Obeying:
     def _drain(self, order: Order) -> str:
         floor = self._floor
         if floor.stopping is not None:
-            return f"it is stopping already: {floor.stopping.why}"
+            return f"not done: it is stopping already: {floor.stopping.why}"
         if floor.draining:
             return f"it takes no more tasks already: {floor.draining}"
         floor.draining = f"asked by {order.operator}: {order.reason}"
@@ -112,7 +119,7 @@ class Obeying:
     def _undrain(self) -> str:
         floor = self._floor
         if floor.stopping is not None:
-            return f"it is stopping: {floor.stopping.why}"
+            return f"not done: it is stopping: {floor.stopping.why}"
         if not floor.draining:
             return "it was not told to take no more tasks"
         floor.draining = ""

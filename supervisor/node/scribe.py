@@ -24,6 +24,7 @@ from supervisor.model.spec import parse_spec
 from supervisor.model.trace import Trace
 from supervisor.node import port
 from supervisor.node.answering import Answering
+from supervisor.node.hiding import without_secrets
 from supervisor.queue import Bell
 from supervisor.store import Ledger, Store, new_task_id
 from supervisor.store.ledger.transaction import Transaction
@@ -150,6 +151,7 @@ class StoreScribe:
         try:
             self._require_file()
             self._renew(batch)
+            self._kept = [_fit_to_write(request) for request in self._kept]
             if self._kept or claims:
                 self._post(self._commit(claims))
                 claims = []
@@ -432,3 +434,11 @@ class StoreScribe:
         saved = self._store.rescue(target)
         self._gone = True
         self._post([port.StoreGone(str(saved))])
+
+
+def _fit_to_write(request: port.Request) -> port.Request:
+    """Return a request without the secrets that endings may hold; done again it changes nothing."""
+    if not isinstance(request, port.Finish):
+        return request
+    endings = tuple(without_secrets(ending) for ending in request.endings)
+    return request if endings == request.endings else port.Finish(endings)

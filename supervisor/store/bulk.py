@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
@@ -53,7 +53,7 @@ class BulkDesk:
             raise Refused(f"no act is called {verb!r}", remedy=f"One of {', '.join(BulkVerb)}.")
         now = self._ledger.clock.now()
         kind = BulkVerb(verb)
-        text = render(frozen(parse(query), kind, min(seen_at or now, now)))
+        text = render(frozen(parse(query), kind, min(seen_at or now, now).astimezone(UTC)))
         parse(text)  # one that cannot be read again could never be carried out
         return self._ledger.run(lambda tx: tx.bulk.begin(kind, text, by=by, reason=reason, now=now))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from autopsy import redact
 from supervisor.model.pattern import pattern_of
 from supervisor.model.query import Term, plain_pattern, render
 from supervisor.model.states import State
@@ -125,7 +126,7 @@ def _grouped(rows: Iterable[DeadTask], now: datetime) -> list[DeadGroup]:
     for row in rows:
         error = row.error or ""
         if error not in patterns:
-            patterns[error] = pattern_of(error)
+            patterns[error] = pattern_of(redact.text(error))
         key = (row.type, row.error_type, patterns[error], bool(row.quarantined))
         by_key.setdefault(key, []).append(row)
     groups = [_group(key, some, now) for key, some in by_key.items()]

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from supervisor.model.order import UNANSWERED, Order
 from supervisor.store.engine import Store
 from supervisor.store.ledger import Ledger
-from supervisor.store.schema import nodes, orders
+from supervisor.store.schema import node_orders, nodes
 
 #: Orders of one answer at most.
 ROWS_MAX = 50
@@ -56,22 +56,22 @@ class OrderDesk:
 
     def of_task(self, task_id: str) -> list[Order]:
         """Return what was asked about a task, newest first."""
-        return self._read(orders.c.task_id == task_id)
+        return self._read(node_orders.c.task_id == task_id)
 
     def of_node(self, node_id: str) -> list[Order]:
         """Return what was asked of a node, newest first."""
-        return self._read(orders.c.node_id == node_id)
+        return self._read(node_orders.c.node_id == node_id)
 
     def order(self, order_id: str) -> Order | None:
         """Return one order; None if there is none of this id."""
-        return next(iter(self._read(orders.c.order_id == order_id)), None)
+        return next(iter(self._read(node_orders.c.order_id == order_id)), None)
 
     def _read(self, wanted: sa.ColumnElement[bool]) -> list[Order]:
         query = (
-            sa.select(*orders.c, nodes.c.ended_at)
-            .select_from(orders.outerjoin(nodes, nodes.c.node_id == orders.c.node_id))
+            sa.select(*node_orders.c, nodes.c.ended_at)
+            .select_from(node_orders.outerjoin(nodes, nodes.c.node_id == node_orders.c.node_id))
             .where(wanted)
-            .order_by(orders.c.created_at.desc(), orders.c.order_id.desc())
+            .order_by(node_orders.c.created_at.desc(), node_orders.c.order_id.desc())
             .limit(ROWS_MAX)
         )
         with self._store.reading() as connection:
@@ -80,7 +80,7 @@ class OrderDesk:
 
 def _order(row: Any) -> Order:
     *fields, ended_at = row
-    named = dict(zip((column.name for column in orders.c), fields, strict=True))
+    named = dict(zip((column.name for column in node_orders.c), fields, strict=True))
     order = Order(**named)
     if order.answered_at is None and ended_at is not None:
         return replace(order, answered_at=ended_at, answer=UNANSWERED)

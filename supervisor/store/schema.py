@@ -366,8 +366,8 @@ api_tokens = Table(
 )
 
 #: What people ask of a node, by way of the store; a node answers each once.
-orders = Table(
-    "orders",
+node_orders = Table(
+    "node_orders",
     metadata,
     _id("order_id", primary_key=True),
     _id("node_id", nullable=False),
@@ -379,9 +379,9 @@ orders = Table(
     Column("created_at", Moment, nullable=False),
     Column("answered_at", Moment),
     Column("answer", Text),
-    _partial("orders_open", "node_id", "created_at", where="answered_at IS NULL"),
-    Index("orders_of_task", "task_id", "created_at"),
-    Index("orders_of_node", "node_id", "created_at"),
+    _partial("node_orders_open", "node_id", "created_at", where="answered_at IS NULL"),
+    Index("node_orders_of_task", "task_id", "created_at"),
+    Index("node_orders_of_node", "node_id", "created_at"),
 )
 
 #: What a node saw of itself and its workers, a row every few seconds, kept for an hour.

@@ -103,10 +103,6 @@ class Metrics:
                 self._series[queue, kind] = series
         return series
 
-    def bound(self, name: str, /, **labels: str) -> Any:
-        """Return one series, to be set or counted often; its labels are of closed sets."""
-        return self._child(name, labels)
-
     def setter(self, name: str, /, **labels: str) -> Callable[[float], None]:
         """Return what sets a gauge, and costs little while it stands; nobody else may set that."""
         put, stands = self._child(name, labels).set, math.nan

@@ -50,11 +50,13 @@ class Board:
         found = self._kept(place, fresh_s)
         if found is not None:
             return found
-        if not place.turn.acquire(blocking=place.read_at is None):
+        is_new = place.read_at is None
+        if not place.turn.acquire(blocking=is_new):
             return self._kept(place) or self._read(place, read)
         try:
-            # Whoever waited here finds what the one before has read.
-            return self._kept(place, fresh_s) or self._read(place, read)
+            # Whoever waited here takes what the one before has read, however long that took.
+            newest = self._kept(place) if is_new else self._kept(place, fresh_s)
+            return newest or self._read(place, read)
         finally:
             place.turn.release()
 

@@ -62,8 +62,18 @@ class Carrier:
         for act in desk.open():
             if moved and self._over.wait(PAUSE_S):
                 break
-            moved = self._step(desk, act) or moved
+            moved = self._tried(desk, act) or moved
         return moved
+
+    def _tried(self, desk: BulkDesk, act: BulkAct) -> bool:
+        """Take a step of an act; one that this version cannot read stops no other."""
+        try:
+            return self._step(desk, act)
+        except StoreUnavailable:
+            raise
+        except Exception as exc:
+            emit("web.failed", exc_info=True, route="bulk", error=type(exc).__name__)
+            return False
 
     def _step(self, desk: BulkDesk, act: BulkAct) -> bool:
         if act.holder != self._holder:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hashlib
 
-from flask import Flask, g, request
-from flask.sessions import SecureCookieSessionInterface
+from flask import Flask, Request, g, request
+from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
 from itsdangerous import URLSafeTimedSerializer
 
 from supervisor.client import Client
 from supervisor.errors import StoreUnavailable
 from supervisor.store import Store
 from supervisor.web.secret import new_key
+
+#: What programs ask for, who have no session; it must be there before the store is.
+_WITHOUT = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 class Cookie(SecureCookieSessionInterface):
@@ -27,6 +30,12 @@ class Cookie(SecureCookieSessionInterface):
     def __init__(self, client: Client) -> None:
         self._client = client
         self._known: tuple[Store, str] | None = None
+
+    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
+        """Return the session of a page; what no person asks for does not ask for the store."""
+        if request.path in _WITHOUT or request.path.startswith("/static/"):
+            return self.session_class()
+        return super().open_session(app, request)
 
     def get_signing_serializer(self, app: Flask) -> URLSafeTimedSerializer | None:
         """Return what signs and reads the cookie; None while the store is away."""

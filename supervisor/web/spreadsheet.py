@@ -27,6 +27,7 @@ def as_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[st
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(head)
+    yield _taken(text)  # rows may be long in coming
     for count, row in enumerate(rows):
         writer.writerow([cell(value) for value in row])
         if count % 100 == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import timedelta, timezone
 
 import pytest
 from ledger_scene import START, Scene
@@ -171,7 +171,8 @@ def test_what_was_seen_bounds_it(scene: Scene, desk: BulkDesk) -> None:
     scene.submit()
     scene.pass_time(10)
     later = scene.submit()
-    act = desk.begin("cancel", "", by="a", reason="b", seen_at=START + timedelta(seconds=5))
+    seen = (START + timedelta(seconds=5)).astimezone(timezone(timedelta(hours=2)))
+    act = desk.begin("cancel", "", by="a", reason="b", seen_at=seen)
     assert carry(desk, act).done == 1
     assert scene.state(later) is State.PENDING
 

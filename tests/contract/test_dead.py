@@ -82,3 +82,12 @@ def test_ages_are_counted(scene: Scene, book: DeadBook) -> None:
     assert (first.last_hour, first.last_day) == (0, 4)
     (first, *_) = book.look(START).groups
     assert first.last_hour == 4
+
+
+def test_a_query_of_a_group_holds_no_password_of_its_errors(scene: Scene) -> None:
+    error = "cannot connect to postgres://bob:hunterpass@db/x"
+    scene.finish(scene.running(), ended.raised("OperationalError", error, "", retryable=False))
+    (group,) = DeadBook(scene.store).look(scene.now).groups
+    assert "hunterpass" not in group.query
+    found = scene.reader.tasks(TaskFilter(terms=parse(group.query), as_of=scene.now)).tasks
+    assert [one.task_id for one in found] == [group.newest.task_id]

@@ -174,3 +174,13 @@ def test_vital_signs_are_read_as_they_were_written_and_go_after_an_hour(scene: S
         assert tx.vitals.remove_old(start + KEPT_FOR + timedelta(seconds=1)) == 2
     assert book.latest("node_b") is None
     assert book.since("node_a", start - timedelta(seconds=1)) == [latest]
+
+
+def test_a_drain_behind_an_undrain_is_an_order_of_its_own(scene: Scene) -> None:
+    scene.register()
+    first, back = ask(scene, "drain"), ask(scene, "undrain")
+    again = ask(scene, "drain")
+    assert [one.order_id for one in open_of(scene)] == [
+        first.order_id, back.order_id, again.order_id,
+    ]  # fmt: skip
+    assert ask(scene, "drain") == again

@@ -280,7 +280,7 @@ def test_check_tells_of_rights_that_are_missing(office: Office) -> None:
             code, found = office.found("--store", url)
             [(level, text)] = told(found, "store")
             assert (code, level) == (69, "fail")
-            assert text.startswith("its user may not read and write api_tokens, attempt_logs, ")
+            assert text.startswith("its user may not read and write alerts, api_tokens, ")
             assert office.run("submit", "export", "--store", url).exit_code == 69
         finally:
             connection.execute(f"DROP OWNED BY {clerk}")  # type: ignore[arg-type]

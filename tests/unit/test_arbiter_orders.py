@@ -140,8 +140,8 @@ def test_a_node_stops_as_it_does_at_a_signal() -> None:
     assert house.arbiter.floor.stopping.why == stopping
     assert told(house, OrderKind.STOP) == f"it is stopping already: {stopping}"
     assert house.arbiter.floor.stopping.hurry == 0  # asking twice is no hurry
-    assert told(house, OrderKind.DRAIN) == f"it is stopping already: {stopping}"
-    assert told(house, OrderKind.UNDRAIN) == f"it is stopping: {stopping}"
+    assert told(house, OrderKind.DRAIN) == f"not done: it is stopping already: {stopping}"
+    assert told(house, OrderKind.UNDRAIN) == f"not done: it is stopping: {stopping}"
     house.live(120)
     assert house.arbiter.done
     assert house.scribe.answers[order_id] == "it stops; 1 running may go on for up to 30 s"
@@ -210,3 +210,21 @@ def test_nothing_is_shown_while_the_store_is_away() -> None:
     house.scribe.come_back()
     house.live(1)
     assert len(house.scribe.vitals) <= before + 1
+
+
+def test_an_order_that_cannot_be_carried_out_is_answered_and_can_be_given_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(SLOW)
+    task = house.run("hopeless")
+    house.live(1)
+
+    def no_descriptors(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as trouble:
+        trouble.setattr(house.pool, "capture", no_descriptors)
+        answer = told(house, OrderKind.CAPTURE, task)
+    assert answer == "failed: OSError(24, 'Too many open files')"
+    assert captured(house) == []
+    assert told(house, OrderKind.CAPTURE, task).startswith("complete")

@@ -42,3 +42,15 @@ def test_a_pattern_stands_for_its_text(text: str) -> None:
     if pattern and "\0" not in pattern:
         query = (Term("message", (pattern,)),)
         assert parse(render(query)) == query
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("error 5 ***\nfoo", r"error * \*\*\**"),  # its own stars are no star for the rest
+        ("error 5\nfoo", "error *"),
+        ("at [redacted]@db", "at *@db"),
+    ],
+)
+def test_a_star_stands_for_the_rest(text: str, pattern: str) -> None:
+    assert pattern_of(text) == pattern

@@ -111,3 +111,22 @@ def test_what_could_not_be_read_is_not_kept() -> None:
     with pytest.raises(ValueError, match="away"):
         board.see("numbers", source, 1.0, broken)
     assert board.see("numbers", source, 1.0, source.read) == (1, 0.0)
+
+
+def test_whoever_waits_takes_what_was_read_however_long_that_took() -> None:
+    clock, source = ManualClock(), Source()
+    board, found = Board(clock), []
+    source.may_end.clear()
+
+    def look() -> None:
+        found.append(board.see("numbers", source, 1.0, source.read)[0])
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert source.has_begun.wait(5)
+    clock.advance(3.0)  # more than it is fresh for
+    source.may_end.set()
+    for thread in threads:
+        thread.join(5)
+    assert (found, source.reads) == ([1, 1, 1, 1], 1)

@@ -283,7 +283,9 @@ def _upsert_type() -> Ordered:
     columns = [column.name for column in task_types.c]
     new = {name: bindparam(name, type_=task_types.c[name].type) for name in columns}
     made = insert(task_types).values(new)
-    said = {name: made.excluded[name] for name in columns if name != "type"}
+    said: dict[str, Any] = {name: made.excluded[name] for name in columns if name != "type"}
+    # A node of an app from before the marks shows nothing that the others hide.
+    said["secret_params"] = func.coalesce(made.excluded.secret_params, task_types.c.secret_params)
     return ordered(made.on_conflict_do_update(index_elements=["type"], set_=said), *columns)
 
 

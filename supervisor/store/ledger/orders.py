@@ -18,7 +18,7 @@ from supervisor.model.order import UNANSWERED, Order, OrderKind
 from supervisor.model.states import State
 from supervisor.store.ledger.audit import SUPERVISOR, NoteReason, storable_note, write_note
 from supervisor.store.ledger.intervene import Act
-from supervisor.store.schema import attempts, nodes, orders, tasks
+from supervisor.store.schema import attempts, node_orders, nodes, tasks
 from supervisor.store.session import Ordered, Session, insert_into, ordered
 
 _ASKED = {
@@ -65,9 +65,11 @@ class Orders:
             node_id, attempt = self._place(task_id, attempt, node_id)
         node_id = node_id or ""
         self._require_node(node_id)
-        for open_one in open_orders(self._session, node_id):
+        for open_one in reversed(open_orders(self._session, node_id)):
             if (open_one.kind, open_one.task_id, open_one.attempt) == (wanted, task_id, attempt):
                 return open_one
+            if {open_one.kind, wanted} == {OrderKind.DRAIN, OrderKind.UNDRAIN}:
+                break  # the newest of them says the contrary
         return self._write(node_id, wanted, task_id, attempt, act)
 
     def answer(self, order_id: str, answer: str, now: datetime) -> bool:
@@ -181,14 +183,16 @@ def _order(session: Session, row: Any) -> Order:
 
 
 def _insert_order() -> Ordered:
-    return insert_into(orders, *(column.name for column in _OPEN_COLUMNS))
+    return insert_into(node_orders, *(column.name for column in _OPEN_COLUMNS))
 
 
 def _update_answer() -> Ordered:
     return ordered(
-        update(orders)
+        update(node_orders)
         .values(answered_at=bindparam("now"), answer=bindparam("told"))
-        .where(orders.c.order_id == bindparam("the_order"), orders.c.answered_at.is_(None)),
+        .where(
+            node_orders.c.order_id == bindparam("the_order"), node_orders.c.answered_at.is_(None)
+        ),
         "now",
         "told",
         "the_order",
@@ -196,12 +200,12 @@ def _update_answer() -> Ordered:
 
 
 def _select_order() -> Ordered:
-    wanted = orders.c.order_id == bindparam("the_order")
+    wanted = node_orders.c.order_id == bindparam("the_order")
     return ordered(select(*_OPEN_COLUMNS).where(wanted), "the_order")
 
 
 def _select_open() -> Ordered:
-    column = orders.c
+    column = node_orders.c
     return ordered(
         select(*_OPEN_COLUMNS)
         .where(column.node_id == bindparam("the_node"), text("answered_at IS NULL"))
@@ -231,7 +235,7 @@ def _select_place() -> Ordered:
 
 #: What an order is read from, in this order, as long as it is open.
 _OPEN_COLUMNS = tuple(
-    orders.c[name]
+    node_orders.c[name]
     for name in (
         "order_id", "node_id", "kind", "task_id", "attempt", "operator", "reason", "created_at",
     )

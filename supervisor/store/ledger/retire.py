@@ -21,7 +21,7 @@ from supervisor.store.schema import (
     audit_log,
     autopsies,
     checkpoints,
-    orders,
+    node_orders,
     outbox,
     tasks,
 )
@@ -110,7 +110,7 @@ def _delete_due(size: int) -> Ordered:
 
 
 def _delete_orders(size: int) -> Ordered:
-    return _of_tasks(orders, size)
+    return _of_tasks(node_orders, size)
 
 
 _OF_TASKS = (

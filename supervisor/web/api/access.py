@@ -19,7 +19,7 @@ from supervisor.web.visit import Visit
 
 DAYS_MOST = 3650
 Password = Annotated[str, Meta(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]
-AccessName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}$")]
+AccessName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}$(?!\n)")]
 
 
 class User(msgspec.Struct, kw_only=True):

@@ -27,7 +27,7 @@ Reason = Annotated[
         description="Why, not blank; it stands in the audit trail.",
     ),
 ]
-TaskId = Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$")]
+TaskId = Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$(?!\n)")]
 
 
 class SeenGiven(msgspec.Struct, forbid_unknown_fields=True):

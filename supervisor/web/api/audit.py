@@ -26,7 +26,7 @@ class AuditWanted(msgspec.Struct, kw_only=True):
         list[Annotated[str, Meta(max_length=40)]], Meta(description="Any of these; repeatable.")
     ] = []
     people: Annotated[bool, Meta(description="Only what people did, submits left out.")] = False
-    task_id: Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$")] | None = None
+    task_id: Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$(?!\n)")] | None = None
     since: Annotated[datetime, Meta(tz=True, description="To the minute.")] | None = None
     until: Annotated[datetime, Meta(tz=True, description="To the minute.")] | None = None
     before: Annotated[AuditId, Meta(description="`next` of the page before.")] | None = None

@@ -17,7 +17,8 @@ class DeadWanted(msgspec.Struct):
     """Where to look."""
 
     before: (
-        Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$", description="`next` of a look.")] | None
+        Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$(?!\n)", description="`next` of a look.")]
+        | None
     ) = None
 
 

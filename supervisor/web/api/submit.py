@@ -33,8 +33,8 @@ ONE_MAX_BYTES = 2 * PARAMS_MAX_BYTES
 MANY_MAX_BYTES = 8 * 1024 * 1024
 PROBLEMS_MAX = 50
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]{0,199}$", max_length=200)]
-TaskId = Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$", max_length=37)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.:-]{0,199}$(?!\n)", max_length=200)]
+TaskId = Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$(?!\n)", max_length=37)]
 Seconds = Annotated[float, Meta(gt=0, le=MAX_TIMEOUT_S)]
 Tag = Annotated[str, Meta(min_length=1, max_length=64)]
 
@@ -76,7 +76,7 @@ class NewTask(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_f
     traceparent: (
         Annotated[
             str,
-            Meta(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$", description="W3C."),
+            Meta(pattern=r"^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$(?!\n)", description="W3C."),
         ]
         | UnsetType
     ) = UNSET

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from supervisor.model.access import Right
-from supervisor.model.query import TEXT_MAX, Query, QueryError, parse
+from supervisor.model.query import TEXT_MAX, VALUES_MAX, Query, QueryError, parse
 from supervisor.model.states import State
 from supervisor.store import TaskFilter, TaskView
 from supervisor.store.listing import Listing
@@ -34,7 +34,7 @@ from supervisor.words.waiting import waits_for
 
 PAGE_MAX = 500
 Text = Annotated[str, Meta(max_length=200)]
-TaskId = Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$")]
+TaskId = Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$(?!\n)")]
 
 
 class TasksWanted(msgspec.Struct, kw_only=True):
@@ -47,9 +47,18 @@ class TasksWanted(msgspec.Struct, kw_only=True):
             description="As in the box above the list: `state:failed type:report.* ran:>5m`.",
         ),
     ] = ""
-    state: Annotated[list[State], Meta(description="Any of these states; may be repeated.")] = []
-    type: Annotated[list[Text], Meta(description="Any of these types; may be repeated.")] = []
-    queue: Annotated[list[Text], Meta(description="Any of these queues; may be repeated.")] = []
+    state: Annotated[
+        list[State],
+        Meta(max_length=VALUES_MAX, description="Any of these states; may be repeated."),
+    ] = []
+    type: Annotated[
+        list[Text],
+        Meta(max_length=VALUES_MAX, description="Any of these types; may be repeated."),
+    ] = []
+    queue: Annotated[
+        list[Text],
+        Meta(max_length=VALUES_MAX, description="Any of these queues; may be repeated."),
+    ] = []
     tag: Annotated[Text, Meta(description="It has this tag.")] = ""
     find: Annotated[
         Text, Meta(description="In the id (an end of it), type, dedup key or submitter.")
@@ -173,7 +182,12 @@ def get_history(visit: Visit, query: HistoryWanted, _: None, task_id: str) -> Hi
     """Show the audit trail of a task: every move with who, why and when, newest first."""
     veil = veil_of(visit.reader, find(visit, task_id))
     found = visit.client.trail.find(
-        TrailFilter(task_id=task_id, before_id=query.before, limit=query.limit)
+        TrailFilter(
+            task_id=task_id,
+            before_id=query.before,
+            limit=query.limit,
+            with_access=visit.may(Right.MANAGE),
+        )
     )
     lines = [
         msgspec.convert(line, HistoryEntry, from_attributes=True)

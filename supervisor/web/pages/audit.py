@@ -91,9 +91,6 @@ NOTES: Mapping[str, LazyString] = MappingProxyType(
         NoteReason.TOKEN_CREATED: _l("made an API token"),
         NoteReason.TOKEN_REVOKED: _l("revoked an API token"),
         NoteReason.AUTOPSY_DOWNLOADED: _l("took a bundle home"),
-        NoteReason.BULK_BEGUN: _l("began an act on many tasks"),
-        NoteReason.BULK_ENDED: _l("an act on many tasks came to its end"),
-        NoteReason.BULK_STOPPED: _l("stopped an act on many tasks"),
         NoteReason.CAPTURE_ORDERED: _l("asked for evidence"),
         NoteReason.NODE_DRAIN_ORDERED: _l("asked a node to take no more"),
         NoteReason.NODE_UNDRAIN_ORDERED: _l("asked a node to take tasks again"),
@@ -140,7 +137,9 @@ def file(visit: Visit) -> Answer:
     headers = {"Content-Disposition": "attachment; filename=audit.csv"}
     if found.next_id is not None:
         headers["X-Goes-On-Before"] = str(found.next_id)
-    rows = map(_values, veiled_trail(found.lines))
+    rows = [*map(_values, veiled_trail(found.lines))]
+    if found.next_id is not None:
+        rows.append([_("There may be more, before the row %(id)s.", id=found.next_id)])
     return Response("".join(as_csv(_COLUMNS, rows)), headers=headers, mimetype="text/csv")
 
 

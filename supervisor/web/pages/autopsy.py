@@ -166,7 +166,13 @@ def _opened(visit: Visit, record: AutopsyRecord) -> tuple[Bundle | None, str]:
     if not record.path:
         return None, _("No evidence could be saved: the log of its node says why.")
     file = Path(record.path)
-    if not file.is_file():
+    try:
+        is_here = file.stat() is not None
+    except (FileNotFoundError, NotADirectoryError):
+        is_here = False
+    except OSError:
+        is_here = True  # reading it says why it cannot be read
+    if not is_here:
         return None, (
             f"The bundle is not on this host. It was written by {host_of(visit, record)} to "
             f"{record.path}; old bundles are removed after autopsy_keep_days."
@@ -188,7 +194,8 @@ def _evidence(bundle: Bundle) -> tuple[Sequence[Evidence], str]:
     """Return the parts of a report; or none, and why its sections cannot be shown."""
     try:
         found = pieces(bundle.heading, as_sections(bundle.entries, bundle.sections))
-    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as exc:
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError,
+            RecursionError) as exc:  # fmt: skip
         return (), f"Its sections are not those of a bundle ({type(exc).__name__})."
     return [
         Evidence(

@@ -20,9 +20,10 @@ from flask_babel import lazy_gettext as _l
 from werkzeug.exceptions import BadRequest, NotFound
 
 from supervisor.model.access import Right
-from supervisor.model.bulk import CHANGED, MEANT_FOR, BulkVerb, frozen
+from supervisor.model.bulk import MEANT_FOR, BulkVerb, frozen
 from supervisor.model.query import QueryError, parse, render
-from supervisor.model.record import Acted
+from supervisor.model.record import Acted, Seen
+from supervisor.model.states import State
 from supervisor.store import TaskFilter
 from supervisor.store.listing import Listing
 from supervisor.web.visit import Answer, Route, Visit, a_moment, go, own_path, show
@@ -30,7 +31,7 @@ from supervisor.words.roll import NO_NODE, roll_call
 
 #: What one form may choose: a page of the list, with room.
 CHOSEN_MAX = 200
-_CHOSEN = re.compile(r"(task_[0-9a-f]{32})\.([A-Z]+)\.(\d{1,9})\Z")
+_CHOSEN = re.compile(rf"(task_[0-9a-f]{{32}})\.({'|'.join(State)})\.(\d{{1,9}})\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +93,20 @@ def _on_chosen(visit: Visit, verb: Verb, chosen: Sequence[str], reason: str) -> 
     seen = [_CHOSEN.match(one) for one in dict.fromkeys(chosen[:CHOSEN_MAX])]
     if not all(seen) or len(chosen) > CHOSEN_MAX:
         raise BadRequest(_("These are no tasks of a list."))
-    as_seen = {one[1]: (one[2], int(one[3])) for one in seen if one}
-    now = {line.task_id: line for line in Listing(visit.reader.store).of(list(as_seen))}
-    same = [
-        task_id for task_id, was in as_seen.items()
-        if task_id in now and (now[task_id].state, now[task_id].attempt) == was
-    ]  # fmt: skip
+    alike: dict[Seen, list[str]] = {}
+    for one in filter(None, seen):
+        alike.setdefault(Seen(State(one[2]), int(one[3])), []).append(one[1])
     acts = {
         BulkVerb.CANCEL: visit.client.cancel,
         BulkVerb.FAIL: visit.client.fail,
         BulkVerb.RERUN: visit.client.rerun,
     }
-    done = acts[verb.name](same, by=visit.person.name, reason=reason) if same else []
-    return done + [
-        Acted(
-            task_id=task_id, answer=CHANGED,
-            detail=f"it is {now[task_id].state} now" if task_id in now else "it is gone",
-        )
-        for task_id in as_seen if task_id not in same
-    ]  # fmt: skip
+    act_, by = acts[verb.name], visit.person.name
+    return [
+        acted
+        for how, task_ids in alike.items()
+        for acted in act_(task_ids, by=by, reason=reason, seen=how)
+    ]
 
 
 def _told(visit: Visit, verb: Verb, acted: Sequence[Acted]) -> str:

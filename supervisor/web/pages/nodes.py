@@ -39,6 +39,8 @@ HOUR = timedelta(hours=1)
 #: Two readings are this far apart at most: what a worker used between them is of now.
 PAIR = timedelta(seconds=SAID_S)
 
+#: The stage of a node that has said nothing lately.
+NOT_SAID = "not said"
 #: What may be asked of a node that stands at a stage; of any other it may be stopped.
 MAY: Mapping[str, tuple[OrderKind, ...]] = MappingProxyType(
     {
@@ -86,7 +88,7 @@ class WorkerLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
-    """A node that runs. `stage` is what it says of itself, `running` where it says nothing."""
+    """A node that runs. `stage` is what it says of itself, NOT_SAID where it says nothing."""
 
     node: NodeView
     stage: str
@@ -168,7 +170,7 @@ def _card(scene: Scene, node: NodeView, hour: Mapping[str, Sequence[VitalsView]]
     pair = scene.readings.get(node.node_id, ())
     latest = pair[-1] if pair else None
     past = hour.get(node.node_id, ())
-    stage = "running" if latest is None else str(latest.node.get("stage", "running"))
+    stage = NOT_SAID if latest is None else str(latest.node.get("stage", NOT_SAID))
     return Card(
         node=node,
         stage=stage,
@@ -190,8 +192,11 @@ def _workers(
                 task = tasks.get(record.worker_id)
                 yield WorkerLine(record.worker_id, record.pid, {}, task, None, Lines())
         return
+    over = {one.worker_id for one in scene.workers.get(node.node_id, ()) if one.ended_at}
     for said in pair[-1].workers:
         name = said["worker_id"]
+        if name in over:
+            continue  # it stands among those that ended lately
         yield WorkerLine(
             worker_id=name,
             pid=said["pid"],

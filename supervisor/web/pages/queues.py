@@ -212,7 +212,7 @@ def _place() -> tuple[str, int | None]:
     given = request.form.get("priority", "")
     if not queue or len(queue) > 200 or not queue.isprintable():
         raise BadRequest(_("A queue has a name of 1 to 200 characters."))
-    if given and not (given.isdecimal() and int(given) <= 9):
+    if given and given not in tuple("0123456789"):
         raise BadRequest(_("Priorities go from 0 to 9."))
     return queue, int(given) if given else None
 

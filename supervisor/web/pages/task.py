@@ -27,6 +27,7 @@ from supervisor.model.record import Answer as Outcome
 from supervisor.model.states import ENDED, State
 from supervisor.store import AutopsyRecord, HistoryLine, TaskView, new_task_id
 from supervisor.store.kin import ROWS_MAX, children_of
+from supervisor.store.ledger.audit import ACCESS_REASONS
 from supervisor.web import course, wording
 from supervisor.web.output import output_of
 from supervisor.web.probe import WINDOW, Probe, probe_of
@@ -116,6 +117,7 @@ _FOR_A_NODE = frozenset({Outcome.REQUESTED, Outcome.ALREADY_REQUESTED})
 #: Seconds between two refreshings: while somebody waits for an answer, while it lives, and after.
 _AWAITED_EVERY, _LIVE_EVERY, _ENDED_EVERY = 2, 3, 10
 _COPY = re.compile(r"task_[0-9a-f]{32}")
+_NUMBER = re.compile(r"[0-9]{1,9}\Z")
 
 
 def page(visit: Visit, task_id: str) -> Answer:
@@ -135,11 +137,19 @@ def page(visit: Visit, task_id: str) -> Answer:
     return show("task.html", visit, **_all_of(visit, found))
 
 
+def _history(visit: Visit, task_id: str) -> list[HistoryLine]:
+    """Return its trail; who took evidence home is for those who manage people."""
+    trail = visit.reader.history(task_id)
+    if visit.may(Right.MANAGE):
+        return trail
+    return [line for line in trail if line.reason not in ACCESS_REASONS]
+
+
 def _all_of(visit: Visit, found: TaskView) -> dict[str, Any]:
     """Return what the page shows."""
     reader, now, veil = visit.reader, visit.now(), veil_of(visit.reader, found)
     task, attempts = veil.task(found), veil.attempts(reader.attempts(found.task_id))
-    trail = veil.history(reader.history(found.task_id))
+    trail = veil.history(_history(visit, found.task_id))
     roll = roll_call(reader)
     gone = roll.gone_node(found)
     steps = ladder(task, trail, attempts)
@@ -302,7 +312,7 @@ def _seen() -> Seen | None:
     state, attempt = request.form.get("seen_state"), request.form.get("seen_attempt", "")
     if state is None:
         return None
-    if state not in tuple(State) or not (attempt.isascii() and attempt.isdigit()):
+    if state not in tuple(State) or not _NUMBER.match(attempt):
         raise BadRequest(_("This form does not say how the task looked."))
     return Seen(State(state), int(attempt))
 

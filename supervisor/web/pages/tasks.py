@@ -19,10 +19,12 @@ from flask_babel import lazy_gettext as _l
 from werkzeug.exceptions import BadRequest
 
 from supervisor.clock import stamp
+from supervisor.errors import StoreUnavailable
 from supervisor.model.access import Right
 from supervisor.model.query import (
     QUALIFIERS,
     TEXT,
+    VALUES_MAX,
     Query,
     QueryError,
     Term,
@@ -46,6 +48,10 @@ PAGE = 50
 QUERY_MAX = 2000
 #: Rows of one file; it is made while it is sent.
 FILE_ROWS_MOST = 100_000
+#: Tasks that are looked at for it; a query that hardly anything fits would read all there are.
+FILE_LOOKED_MOST = 1_000_000
+#: Characters of a value that an address names.
+VALUE_MAX = 200
 _ID = re.compile(r"task_[0-9a-f]{32}\Z")
 _COLUMNS = (
     "task_id", "state", "type", "queue", "priority", "attempts", "retries", "crashes",
@@ -203,12 +209,13 @@ def _named() -> list[Term]:
     """Return what older addresses ask for by names of their own."""
     found = []
     for name, called in _NAMES.items():
-        values = [value for value in request.args.getlist(name) if value.strip()]
+        given = request.args.getlist(name)[:VALUES_MAX]
+        values = [value[:VALUE_MAX] for value in given if value.strip()]
         if name == "state":
             (term, *_) = parse(render([Term("state", tuple(values))])) if values else [None]
             values = [] if term is None else list(term.values)
         elif name in ("type", "queue"):
-            values = [plain_pattern(value.strip()[:200]) for value in values]
+            values = [plain_pattern(value.strip()) for value in values]
         if values:
             found.append(Term(called, tuple(dict.fromkeys(value.strip() for value in values))))
     return found
@@ -226,10 +233,25 @@ def file(visit: Visit) -> Answer:
     return Response(as_csv(_COLUMNS, _rows(pages)), headers=headers, mimetype="text/csv")
 
 
+def _until_lost(pages: Iterator[TaskPage]) -> Iterator[TaskPage | None]:
+    """Return the pages; None in the place of one that could not be read."""
+    try:
+        yield from pages
+    except StoreUnavailable:
+        yield None
+
+
 def _rows(pages: Iterator[TaskPage]) -> Iterator[list[object]]:
     """Return the rows of a file; one that is not whole says so at its end."""
-    count = 0
-    for page in pages:
+    count = looked = 0
+    for page in _until_lost(pages):
+        if page is None:
+            yield ["the task store did not answer: there may be more"]
+            return
+        looked += page.looked
+        if looked > FILE_LOOKED_MOST:
+            yield [f"only {FILE_LOOKED_MOST} tasks were looked at, there may be more"]
+            return
         for task in veiled_lines(page.tasks):
             if count == FILE_ROWS_MOST:
                 yield [f"only the first {FILE_ROWS_MOST} are in this file, there are more"]

@@ -28,6 +28,7 @@ const freshness = {
   shownAt: Date.now() - 1000 * Number(first("#freshness")?.dataset.age || 0),
   askedAt: Date.now(),
   isAsking: false,
+  acts: 0, // how many were answered: what was asked for before shows less than they did
   isPaused: memory.get("paused") === "yes",
   problem: "",
   failures: 0,
@@ -45,6 +46,7 @@ const freshness = {
     if (this.isAsking || !parts.length) return;
     this.isAsking = true;
     this.askedAt = Date.now();
+    this.actsThen = this.acts;
     htmx.ajax("GET", location.pathname + location.search, {
       source: this.bar, target: this.bar, swap: "none",
     }).finally(() => { this.isAsking = false; this.tell(); });
@@ -54,6 +56,7 @@ const freshness = {
   judge(event) {
     const { xhr } = event.detail;
     event.detail.shouldSwap = false;
+    if (this.acts !== this.actsThen) return;
     const path = new URL(xhr.responseURL || location.href).pathname;
     if (path !== location.pathname) { location.reload(); return; }
     const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
@@ -180,6 +183,7 @@ function followActs() {
     if (there.pathname !== location.pathname && detail.xhr.status < 400) location.assign(there.href);
     else if (main) {
       if (detail.xhr.status < 400) detail.requestConfig.elt.reset(); // what was asked is done
+      freshness.acts += 1;
       replace(first("#main"), main);
       freshness.shownNow(page);
       first("main .flash, main h1")?.scrollIntoView({ block: "nearest" });

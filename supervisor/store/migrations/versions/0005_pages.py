@@ -23,8 +23,9 @@ def upgrade() -> None:
     _vitals()
     _bulk_acts()
     _alerts()
-    _open("audit_of_people", "audit_log", ["id"], _BY_PEOPLE)
+    # In the order in which nodes write, or each could wait for what the other holds.
     _open("tasks_by_parent", "tasks", ["parent_id", "task_id"], "parent_id IS NOT NULL")
+    _open("audit_of_people", "audit_log", ["id"], _BY_PEOPLE)
     op.add_column("task_types", sa.Column("secret_params", sa.Text(), nullable=True))
 
 
@@ -35,7 +36,7 @@ def _open(name: str, table: str, columns: list[str], where: str) -> None:
 
 def _orders() -> None:
     op.create_table(
-        "orders",
+        "node_orders",
         sa.Column("order_id", sa.String(length=64), nullable=False),
         sa.Column("node_id", sa.String(length=64), nullable=False),
         sa.Column("kind", sa.String(length=20), nullable=False),
@@ -48,9 +49,9 @@ def _orders() -> None:
         sa.Column("answer", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("order_id"),
     )
-    _open("orders_open", "orders", ["node_id", "created_at"], "answered_at IS NULL")
-    op.create_index("orders_of_task", "orders", ["task_id", "created_at"], unique=False)
-    op.create_index("orders_of_node", "orders", ["node_id", "created_at"], unique=False)
+    _open("node_orders_open", "node_orders", ["node_id", "created_at"], "answered_at IS NULL")
+    op.create_index("node_orders_of_task", "node_orders", ["task_id", "created_at"], unique=False)
+    op.create_index("node_orders_of_node", "node_orders", ["node_id", "created_at"], unique=False)
 
 
 def _vitals() -> None:

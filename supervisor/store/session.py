@@ -184,7 +184,7 @@ class Session:
         Each step of a statement gives other threads their turn, which costs more than the row.
         """
         sql = self._statements.sql(build)
-        if sql.startswith("INSERT") and sql.endswith(")"):
+        if sql.startswith("INSERT") and sql.endswith(")") and " ON CONFLICT " not in sql:
             self._insert_many(sql, rows)
         elif len(rows) == 1:
             self._cursor.execute(sql, rows[0])

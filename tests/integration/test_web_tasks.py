@@ -169,7 +169,8 @@ def test_chosen_tasks_are_acted_on_as_they_were_seen(
     done = post(browser, chosen=boxes, verb="cancel", reason="mine", back="/tasks?q=type:chosen")
     assert done.path == "tasks?q=type:chosen"
     assert done.flash == (
-        f"Cancel: 2 canceled, 1 changed meanwhile (…{ids[0][-8:]}: it is CANCELED now)"
+        f"Cancel: 2 canceled, 1 changed meanwhile (…{ids[0][-8:]}: "
+        "it was PENDING (attempt 0) when you looked and is CANCELED (attempt 0) now)"
     )
     assert f"canceled by {browser_name(site)}: mine" in done.text
     assert "canceled by bert: first" in done.text

@@ -112,7 +112,9 @@ def _on_chosen(visit: Visit, verb: Verb, chosen: Sequence[str], reason: str) -> 
 def _told(visit: Visit, verb: Verb, acted: Sequence[Acted]) -> str:
     """Say how many got which answer, and why the first one was refused that was."""
     counts = Counter(one.answer for one in acted)
-    text = f"{verb.label}: " + ", ".join(f"{count} {answer}" for answer, count in counts.items())
+    text = f"{verb.label}: " + ", ".join(
+        f"{count} {answer}" for answer, count in counts.most_common()
+    )
     refused = next((one for one in acted if not one.done and one.detail), None)
     if refused is not None:
         text += f" (…{refused.task_id[-8:]}: {refused.detail})"

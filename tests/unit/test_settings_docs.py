@@ -31,6 +31,7 @@ def generator() -> ModuleType:
 NAMES = (
     "settings.md", "cli.md", "events.md", "metrics.md", "diagnoses.md", "reasons.md", "alerts.md",
     "api.md",
+    "queries.md",
 )  # fmt: skip
 
 

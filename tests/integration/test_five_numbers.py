@@ -257,7 +257,7 @@ def agrees_with_the_pages(node: NodeUnderTest, told: Truth, root: Path) -> None:
     with pages(root, start=False) as site:
         site.env["SUPERVISOR_STORE"] = node.url
         browser = site.start().opened()
-        eventually(lambda: "stalled 0" in figures(browser)["Zombies"][1], 20, "the node has said")
+        eventually(lambda: has_said(figures(browser)), 20, "the node has said, and is started")
         shown = figures(browser)
         values = {name: value for name, (value, _) in shown.items()}
         assert values == {
@@ -285,6 +285,10 @@ def agrees_with_the_pages(node: NodeUnderTest, told: Truth, root: Path) -> None:
         page = browser.get("/nodes").text
         assert f"pid {node.pid}," in page
         assert "4 wanted, 4 alive; it has 0 attempts" in page
+
+
+def has_said(shown: dict[str, tuple[str, str]]) -> bool:
+    return "stalled 0" in shown["Zombies"][1] and shown["Survival"][0] != "–"
 
 
 def survival(node: NodeUnderTest) -> float:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import monitoring_servers
 import pytest
@@ -285,6 +286,17 @@ def agrees_with_the_pages(node: NodeUnderTest, told: Truth, root: Path) -> None:
         page = browser.get("/nodes").text
         assert f"pid {node.pid}," in page
         assert "4 wanted, 4 alive; it has 0 attempts" in page
+        agrees_with_the_api(json.loads(browser.get("/api/v1/numbers").body), told)
+
+
+def agrees_with_the_api(said: Any, told: Truth) -> None:
+    assert (said["in_queue"], said["running"], said["lost"]) == (told.in_queue, 0, 0)
+    for one in said["ended"]:
+        kind = one["type"]
+        assert one["failed_rate"] == told.failed_rate(kind)
+        assert one["canceled_rate"] == told.canceled_rate(kind)
+        assert one["p99_s"] == pytest.approx(told.p99(kind))
+    assert {one["type"] for one in said["ended"]} == {None, *(kind for kind, _ in told.endings)}
 
 
 def has_said(shown: dict[str, tuple[str, str]]) -> bool:

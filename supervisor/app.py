@@ -157,7 +157,8 @@ class App:
         self._types: dict[str, Task] = {}
         self._release_hooks: list[ReleaseHook] = []
         self._settings: Settings | None = None
-        self._client: tuple[int, Client] | None = None
+        # By process, and made without a lock: a fork may leave a lock held for ever.
+        self._clients: dict[int, Client] = {}
 
     @property
     def types(self) -> Mapping[str, Task]:
@@ -180,11 +181,11 @@ class App:
     def client(self) -> Client:
         """The way to the store; opened on first use, and again in a forked child."""
         pid = os.getpid()
-        if self._client is None or self._client[0] != pid:
-            from supervisor.client import Client  # brings in the store, which a worker never needs
+        if (known := self._clients.get(pid)) is not None:
+            return known
+        from supervisor.client import Client  # brings in the store, which a worker never needs
 
-            self._client = (pid, Client(self.settings))
-        return self._client[1]
+        return self._clients.setdefault(pid, Client(self.settings))  # one for all threads
 
     @overload
     def task(self, body: Body, /) -> Task: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -221,6 +222,29 @@ def test_the_time_to_live_of_a_key_comes_from_the_settings(tmp_path: Path) -> No
         assert shop.export.submit().view().dedup_ttl is None
     finally:
         shop.app.client.close()
+
+
+def test_threads_that_come_at_once_get_the_same_client(tmp_path: Path) -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for number in range(30):
+            app, found = App(store=f"sqlite:///{tmp_path}/{number}.db"), []
+            assert app.settings.store  # read, so that all are at the client at once
+            gate = threading.Barrier(4)
+
+            def ask(app: App = app, found: list[int] = found, gate: Any = gate) -> None:
+                gate.wait()
+                found.append(id(app.client))
+
+            threads = [threading.Thread(target=ask) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert found == [id(app.client)] * 4
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_threads_share_one_client(shop: Shop) -> None:

@@ -278,7 +278,7 @@ class NodeUnderTest:
 
     @property
     def client_used(self) -> bool:
-        return self.app._client is not None
+        return bool(self.app._clients)
 
     def end_strays(self) -> list[str]:
         """SIGKILL what carries our mark while no node runs; return what it was."""

@@ -30,6 +30,7 @@ from supervisor.web.api.gate import Gate
 from supervisor.web.api.problem import is_api, problem, problem_of
 from supervisor.web.asset import Assets
 from supervisor.web.board import Board
+from supervisor.web.chosen import as_seen
 from supervisor.web.clean import refuse_unclean, refuse_unclean_form
 from supervisor.web.cookie import Cookie
 from supervisor.web.door import Door
@@ -173,7 +174,7 @@ class Site:
     # --- words of all pages -------------------------------------------------------------------
 
     def _add_words(self) -> None:
-        self.app.jinja_env.filters.update(wording.FILTERS)
+        self.app.jinja_env.filters.update(wording.FILTERS, as_seen=as_seen)
         self.app.jinja_env.trim_blocks = self.app.jinja_env.lstrip_blocks = True
         self.app.jinja_env.globals.update(
             version=__version__,

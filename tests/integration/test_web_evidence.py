@@ -129,7 +129,7 @@ def test_attempts_with_the_same_wait_are_one_group_and_acted_on_together(
     group = root.get(f"/autopsies/groups/{key}")
     assert group.heading == "blocked.db_lock 4 attempts"
     seen = re.findall(r'name="task" value="([^"]+)"', group.text)
-    assert sorted(one.split(":")[0] for one in seen) == sorted(ids)
+    assert sorted(one.split(".")[0] for one in seen) == sorted(ids)
     assert f"/autopsies/groups/{key}" in root.get("/autopsies/g1").text
 
     site.client.cancel(ids[0], by="tom", reason="meanwhile")

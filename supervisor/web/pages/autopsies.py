@@ -18,23 +18,20 @@ from werkzeug.exceptions import BadRequest
 
 from autopsy.signature import WaitSignature, wait_signature
 from supervisor.model.access import Right
-from supervisor.model.record import Acted, Seen
+from supervisor.model.record import Acted
 from supervisor.model.record import Answer as Outcome
-from supervisor.model.states import State
 from supervisor.store import AutopsyRecord, TaskLine
 from supervisor.store.listing import Listing
 from supervisor.store.view import AutopsyFilter
 from supervisor.web import wording
+from supervisor.web.chosen import CHOSEN_MAX, VERBS
+from supervisor.web.chosen import act as act_on
 from supervisor.web.visit import Answer, Room, Route, Visit, a_moment, argument, go, missing, show
 from supervisor.words.sentence import diagnosis
 
 PAGE = 50
 #: Bundles that groups are made of, and what one page of the store brings.
 GROUPED_MOST, _AT_ONCE = 1000, 500
-#: Tasks of a group that a page shows and acts on.
-TASKS_MOST = 200
-VERBS = ("cancel", "fail", "rerun")
-_SEEN = re.compile(rf"(task_[0-9a-f]{{32}}):([0-9]{{1,9}}):({'|'.join(State)})\Z")
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
 WHEN = _l(
     "One is taken before a kill, after a crash, on suspicion (at most one of an attempt every two "
@@ -143,11 +140,11 @@ def group(visit: Visit, key: str) -> Answer:
         visit,
         now=visit.now(),
         group=found,
-        tasks=_tasks(visit, found.task_ids[:TASKS_MOST]),
-        left_out=max(0, len(found.task_ids) - TASKS_MOST),
+        tasks=_tasks(visit, found.task_ids[:CHOSEN_MAX]),
+        left_out=max(0, len(found.task_ids) - CHOSEN_MAX),
         cause=diagnosis,
         same=_address(None),
-        labels=_labels(),
+        labels={name: verb.label for name, verb in VERBS.items()},
     )
 
 
@@ -155,17 +152,14 @@ def act(visit: Visit, key: str) -> Answer:
     """Do one thing to the chosen tasks of a group; each is answered for itself."""
     back = f"/autopsies/groups/{key}" if _KEY.match(key) else "/autopsies/groups"
     verb, reason = request.form.get("verb", ""), request.form.get("reason", "").strip()
-    seen = [_SEEN.match(one) for one in request.form.getlist("task")[:TASKS_MOST]]
-    if verb not in VERBS or None in seen:
+    chosen = request.form.getlist("task")
+    if verb not in VERBS:
         raise BadRequest(_("This form is not one of ours."))
-    if not reason or not seen:
+    if not reason or not chosen:
         flash(_("Nothing was done: choose tasks, and say why; it stands in the audit trail."),
               "problem")  # fmt: skip
         return go(back)
-    alike: dict[Seen, list[str]] = {}
-    for match in filter(None, seen):
-        alike.setdefault(Seen(State(match[3]), int(match[2])), []).append(match[1])
-    acted = [one for how, ids in alike.items() for one in _act(visit, verb, ids, reason, how)]
+    acted = act_on(visit, VERBS[verb], chosen, reason)
     done = [one for one in acted if one.answer != Outcome.CHANGED]
     others = [one for one in acted if one.answer == Outcome.CHANGED]
     flash(_summary(verb, done), "done" if any(one.done for one in done) else "problem")
@@ -173,14 +167,6 @@ def act(visit: Visit, key: str) -> Answer:
         told = ", ".join(f"{wording.short(one.task_id)} {one.state}" for one in others[:20])
         flash(_("Left alone, since they changed meanwhile: %(which)s", which=told), "problem")
     return go(back)
-
-
-def _act(
-    visit: Visit, verb: str, task_ids: Sequence[str], reason: str, seen: Seen
-) -> Sequence[Acted]:
-    client, by = visit.client, visit.person.name
-    act_ = {"cancel": client.cancel, "fail": client.fail, "rerun": client.rerun}[verb]
-    return act_(task_ids, by=by, reason=reason, seen=seen)
 
 
 def _tasks(visit: Visit, task_ids: Sequence[str]) -> list[TaskLine]:
@@ -191,11 +177,7 @@ def _tasks(visit: Visit, task_ids: Sequence[str]) -> list[TaskLine]:
 def _summary(verb: str, done: Sequence[Acted]) -> str:
     counted = Counter(one.answer.replace("_", " ") for one in done)
     told = ", ".join(f"{count} {answer}" for answer, count in counted.most_common())
-    return f"{_labels()[verb]}: {told or _('no task')}"
-
-
-def _labels() -> Mapping[str, str]:
-    return {"cancel": _("Cancel"), "fail": _("End as FAILED"), "rerun": _("Run again")}
+    return f"{VERBS[verb].label}: {told or _('no task')}"
 
 
 def _newest(visit: Visit) -> tuple[list[Row], bool]:

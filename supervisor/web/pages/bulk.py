@@ -6,57 +6,24 @@ has said what that is; a task that is no longer as the list showed it is left al
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
-from types import MappingProxyType
 
 from flask import flash, request
-from flask_babel import LazyString
 from flask_babel import gettext as _
-from flask_babel import lazy_gettext as _l
 from werkzeug.exceptions import BadRequest, NotFound
 
 from supervisor.model.access import Right
-from supervisor.model.bulk import MEANT_FOR, BulkVerb, frozen
+from supervisor.model.bulk import MEANT_FOR, frozen
 from supervisor.model.query import QueryError, parse, render
-from supervisor.model.record import Acted, Seen
-from supervisor.model.states import State
+from supervisor.model.record import Acted
 from supervisor.store import TaskFilter
 from supervisor.store.listing import Listing
+from supervisor.web.chosen import VERBS, Verb
+from supervisor.web.chosen import act as act_on
 from supervisor.web.visit import Answer, Route, Visit, a_moment, go, own_path, show
 from supervisor.words.roll import NO_NODE, roll_call
-
-#: What one form may choose: a page of the list, with room.
-CHOSEN_MAX = 200
-_CHOSEN = re.compile(rf"(task_[0-9a-f]{{32}})\.({'|'.join(State)})\.(\d{{1,9}})\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """What can be done to many tasks."""
-
-    name: BulkVerb
-    label: LazyString
-    hint: LazyString
-
-
-VERBS: Mapping[str, Verb] = MappingProxyType(
-    {
-        verb.name: verb
-        for verb in (
-            Verb(BulkVerb.CANCEL, _l("Cancel"),
-                 _l("What waits is canceled at once; what runs is told first, and killed after "
-                    "its grace.")),
-            Verb(BulkVerb.FAIL, _l("End as FAILED"),
-                 _l("What runs is told first, killed after its grace, and not retried.")),
-            Verb(BulkVerb.RERUN, _l("Run again"),
-                 _l("What ended FAILED or TIMEOUT runs again with fresh retries.")),
-        )
-    }
-)  # fmt: skip
 
 
 def act(visit: Visit) -> Answer:
@@ -75,7 +42,7 @@ def act(visit: Visit) -> Answer:
     if not chosen:
         flash(_("Nothing was done: no task was chosen."), "problem")
         return go(back)
-    acted = _on_chosen(visit, verb, chosen, reason)
+    acted = act_on(visit, verb, chosen, reason)
     is_done = any(one.done for one in acted)
     flash(_told(visit, verb, acted), "done" if is_done else "problem")
     return go(back)
@@ -86,27 +53,6 @@ def _verb() -> Verb:
     if found is None:
         raise BadRequest(_("There is no such act."))
     return found
-
-
-def _on_chosen(visit: Visit, verb: Verb, chosen: Sequence[str], reason: str) -> list[Acted]:
-    """Act on those tasks that still are as they were seen."""
-    seen = [_CHOSEN.match(one) for one in dict.fromkeys(chosen[:CHOSEN_MAX])]
-    if not all(seen) or len(chosen) > CHOSEN_MAX:
-        raise BadRequest(_("These are no tasks of a list."))
-    alike: dict[Seen, list[str]] = {}
-    for one in filter(None, seen):
-        alike.setdefault(Seen(State(one[2]), int(one[3])), []).append(one[1])
-    acts = {
-        BulkVerb.CANCEL: visit.client.cancel,
-        BulkVerb.FAIL: visit.client.fail,
-        BulkVerb.RERUN: visit.client.rerun,
-    }
-    act_, by = acts[verb.name], visit.person.name
-    return [
-        acted
-        for how, task_ids in alike.items()
-        for acted in act_(task_ids, by=by, reason=reason, seen=how)
-    ]
 
 
 def _told(visit: Visit, verb: Verb, acted: Sequence[Acted]) -> str:

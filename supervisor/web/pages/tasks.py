@@ -37,7 +37,7 @@ from supervisor.store import TaskFilter, TaskLine, TaskPage
 from supervisor.store.listing import Listing
 from supervisor.store.search import Counted
 from supervisor.web import wording
-from supervisor.web.pages.bulk import VERBS
+from supervisor.web.chosen import VERBS
 from supervisor.web.spreadsheet import as_csv
 from supervisor.web.visit import Answer, Room, Route, Visit, argument, show
 from supervisor.words.roll import roll_call

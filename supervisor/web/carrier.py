@@ -8,8 +8,7 @@ takes over once its hold is over. What fails is told in the log and tried again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 
 import uuid_utils
 
@@ -18,6 +17,7 @@ from supervisor.errors import StoreUnavailable
 from supervisor.model.bulk import BulkAct
 from supervisor.store.bulk import BulkDesk
 from supervisor.telemetry.events import emit
+from supervisor.web.beside import beside
 
 #: Between two steps, between two looks for work, and after a failure.
 PAUSE_S, IDLE_S, AGAIN_S = 0.05, 0.5, 5.0
@@ -32,16 +32,9 @@ class Carrier:
         self._holder = f"web_{uuid_utils.uuid7().hex}"
         self._over = threading.Event()
 
-    @contextmanager
-    def going(self) -> Iterator[None]:
+    def going(self) -> AbstractContextManager[None]:
         """Carry out what there is for the length of the block."""
-        thread = threading.Thread(target=self._run, name="bulk", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._over.set()
-            thread.join(END_S)
+        return beside(self._run, self._over, name="bulk", leave_s=END_S)
 
     def _run(self) -> None:
         pause = 0.0

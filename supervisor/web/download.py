@@ -9,7 +9,10 @@ has taken it.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from flask import request, send_file
 
@@ -23,29 +26,39 @@ class Gone(Exception):
     """There is no bundle to send, and why."""
 
 
-def sent(visit: Visit, record: AutopsyRecord) -> Answer:
-    """Send a bundle. Raises: Gone."""
+@contextmanager
+def file_of(visit: Visit, record: AutopsyRecord) -> Iterator[BinaryIO]:
+    """Open a bundle's file, which stays open when the block ends well.
+
+    Raises: Gone, also for what the block finds wrong with it.
+    """
     if not record.path:
         raise Gone("No evidence could be saved: the log of its node says why.")
-    path = Path(record.path)
     try:
-        file = path.open("rb")
+        file = Path(record.path).open("rb")  # noqa: SIM115 - it is sent after the block
         try:
-            read_bundle(path, file)
-            file.seek(0)
-            size = os.fstat(file.fileno()).st_size
-            if request.method == "GET":  # HEAD takes nothing
-                visit.client.note_download(record, by=visit.person.name)
+            yield file
         except BaseException:
             file.close()
             raise
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise Gone(
-            f"The bundle is not on this host. It was written to {record.path} by "
-            f"{host_of(visit, record)}; old bundles are removed after autopsy_keep_days."
+            f"The bundle is not on this host. It was written by {host_of(visit, record)} to "
+            f"{record.path}; old bundles are removed after autopsy_keep_days."
         ) from None
     except (AutopsyError, OSError) as exc:
-        raise Gone(f"The bundle {record.path} cannot be read: {exc}.") from exc
+        why = f"{exc} {getattr(exc, 'remedy', '')}".rstrip()
+        raise Gone(f"The bundle {record.path} cannot be read: {why}") from exc
+
+
+def sent(visit: Visit, record: AutopsyRecord) -> Answer:
+    """Send a bundle. Raises: Gone."""
+    with file_of(visit, record) as file:
+        read_bundle(Path(record.path), file)
+        file.seek(0)
+        size = os.fstat(file.fileno()).st_size
+        if request.method == "GET":  # HEAD takes nothing
+            visit.client.note_download(record, by=visit.person.name)
     answer = send_file(
         file,
         mimetype="application/zip",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
@@ -22,6 +22,7 @@ from supervisor.errors import SupervisorError
 from supervisor.store import Store
 from supervisor.store.levels import levels
 from supervisor.store.trend import Hour, Trend
+from supervisor.web.beside import beside
 
 #: What takes long is done again only after so many times as long, within these seconds.
 REST_TIMES, REST_MOST_S = 150, 60.0
@@ -55,16 +56,9 @@ class Watch:
         """Be the watch of this site's pages."""
         app.extensions[_NAME] = self
 
-    @contextmanager
-    def going(self) -> Iterator[None]:
+    def going(self) -> AbstractContextManager[None]:
         """Take notes for the length of the block."""
-        thread = threading.Thread(target=self._take_notes, name="watch", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._over.set()
-            thread.join(LEAVE_S)
+        return beside(self._take_notes, self._over, name="watch", leave_s=LEAVE_S)
 
     def hour(self, now: datetime) -> Hour:
         """Return the last hour by the minute. Raises: StoreUnavailable."""

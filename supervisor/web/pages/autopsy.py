@@ -32,7 +32,7 @@ from supervisor.model.access import Right
 from supervisor.store import AutopsyRecord
 from supervisor.store.ledger.audit import NoteReason
 from supervisor.web import wording
-from supervisor.web.download import Gone, host_of, sent
+from supervisor.web.download import Gone, file_of, sent
 from supervisor.web.visit import Answer, Route, Visit, show
 from supervisor.words.sentence import diagnosis
 
@@ -117,7 +117,7 @@ def open_file(visit: Visit) -> Answer:
     if brought is None or not brought.filename:
         return _not_opened(visit, "", _("Choose the file of a bundle first."), 400)
     name = wording.line(brought.filename)[:_NAME_SHOWN]
-    found, why = _read(Path(name), io.BytesIO(brought.stream.read()))
+    found, why = _brought(Path(name), io.BytesIO(brought.stream.read()))
     if found is None:
         _note(visit, NoteReason.BUNDLE_REFUSED, f"{name}: {why}")
         return _not_opened(visit, name, why, 422)
@@ -139,6 +139,13 @@ def open_file(visit: Visit) -> Answer:
         evidence=evidence,
         absent="",
     )
+
+
+def _brought(path: Path, content: IO[bytes]) -> tuple[Bundle | None, str]:
+    try:
+        return read_bundle(path, content, UPLOAD_MAX_BYTES), ""
+    except AutopsyError as exc:
+        return None, f"{exc} {exc.remedy}".rstrip()
 
 
 def _not_opened(visit: Visit, name: str, why: str, code: int) -> Answer:
@@ -163,31 +170,11 @@ def _record(visit: Visit, autopsy_id: str) -> AutopsyRecord:
 
 def _opened(visit: Visit, record: AutopsyRecord) -> tuple[Bundle | None, str]:
     """Return a bundle, verified; or None and why there is none to show."""
-    if not record.path:
-        return None, _("No evidence could be saved: the log of its node says why.")
-    file = Path(record.path)
     try:
-        is_here = file.stat() is not None
-    except (FileNotFoundError, NotADirectoryError):
-        is_here = False
-    except OSError:
-        is_here = True  # reading it says why it cannot be read
-    if not is_here:
-        return None, (
-            f"The bundle is not on this host. It was written by {host_of(visit, record)} to "
-            f"{record.path}; old bundles are removed after autopsy_keep_days."
-        )
-    found, why = _read(file)
-    return found, why and f"The bundle {record.path} cannot be read: {why}"
-
-
-def _read(path: Path, content: IO[bytes] | None = None) -> tuple[Bundle | None, str]:
-    try:
-        if content is None:
-            return read_bundle(path), ""
-        return read_bundle(path, content, UPLOAD_MAX_BYTES), ""
-    except (AutopsyError, OSError) as exc:
-        return None, f"{exc} {getattr(exc, 'remedy', '')}".rstrip()
+        with file_of(visit, record) as file, file:
+            return read_bundle(Path(record.path), file), ""
+    except Gone as gone:
+        return None, str(gone)
 
 
 def _evidence(bundle: Bundle) -> tuple[Sequence[Evidence], str]:

@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from supervisor.demo import words
+from supervisor.demo.screen import OnScreen
 from supervisor.demo.stage import Leftover, Stage
 from supervisor.model.states import State
 from supervisor.store import AutopsyRecord
@@ -101,22 +101,8 @@ class LinePage(Page):
         self._console.print(words.left_behind(left, in_order=in_order))
 
 
-class ScreenPage(LinePage):
+class ScreenPage(OnScreen, LinePage):
     """The page that redraws itself, on a screen of its own; the summary stays behind."""
-
-    def __init__(self, stage: Stage, for_s: float | None) -> None:
-        super().__init__(stage, for_s)
-        self._console = Console(highlight=False)
-        self._live = Live(console=self._console, screen=True, auto_refresh=False)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        self._live.stop()
 
     def show(self, sight: Sight) -> None:
         until = "Ctrl-C ends it" if self.for_s is None else f"ends after {self.for_s:g} s"

@@ -16,7 +16,6 @@ from typing import Any, Self
 
 from rich.cells import cell_len
 from rich.console import Console, Group
-from rich.live import Live
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -24,6 +23,7 @@ from rich.text import Text
 from supervisor.demo import words
 from supervisor.demo.cast import CAST, Part
 from supervisor.demo.scene import Ending, Scene
+from supervisor.demo.screen import OnScreen
 from supervisor.demo.stage import Stage
 from supervisor.model.states import State
 from supervisor.store import AutopsyRecord
@@ -107,22 +107,8 @@ class LinePage(Page):
             self._console.print(piece, soft_wrap=None if isinstance(piece, Text) else False)
 
 
-class LivePage(LinePage):
+class LivePage(OnScreen, LinePage):
     """The page that redraws itself, on a screen of its own; the summary stays behind."""
-
-    def __init__(self, stage: Stage, for_s: float | None) -> None:
-        super().__init__(stage, for_s)
-        self._console = Console(highlight=False)
-        self._live = Live(console=self._console, screen=True, auto_refresh=False)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        self._live.stop()
 
     def show(self, scene: Scene) -> None:
         width, height = self._console.size

@@ -19,13 +19,13 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
-import psycopg
 import pytest
 import servers
 import statements
+from large_store import filled_database, filled_file
 from statements import Sent, Wire
 
-from bench.bulk import LAST_MS, STEP_MS, Rows, count, ended_id, fill
+from bench.bulk import LAST_MS, STEP_MS, Rows, count, ended_id
 from supervisor.model import outcome
 from supervisor.model.record import Claim, Ending, NodeRecord, Owner, ProcessIdentity, Started
 from supervisor.model.retry import RetryPolicy
@@ -457,16 +457,10 @@ def test_on_a_server(monkeypatch: pytest.MonkeyPatch, large_database: str, count
 
 @pytest.fixture(scope="module")
 def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("large") / "large.db"
-    fill(f"sqlite:///{path}", SIZE)
-    return path
+    return filled_file(tmp_path_factory.mktemp("large"), SIZE)
 
 
 @pytest.fixture(scope="module")
 def large_database(postgresql: servers.PostgreSQL) -> Iterator[str]:
-    with psycopg.connect(postgresql.dsn, autocommit=True) as server:
-        server.execute("CREATE DATABASE plans")
-        url = postgresql.url.removesuffix("postgres") + "plans"
-        fill(url, SIZE)
+    with filled_database(postgresql, "plans", SIZE) as url:
         yield url
-        server.execute("DROP DATABASE plans WITH (FORCE)")

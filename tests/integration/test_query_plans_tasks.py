@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import psycopg
 import pytest
 import servers
 import statements
+from large_store import filled_database, filled_file
 from statements import Sent, Wire
 
-from bench.bulk import LAST_MS, Rows, count, ended_id, fill
+from bench.bulk import LAST_MS, Rows, count, ended_id
 from supervisor.model.query import parse
 from supervisor.store import Store, TaskFilter, open_store, search
 from supervisor.store.bulk import STEP, BulkDesk
@@ -151,16 +151,10 @@ def test_on_a_server(monkeypatch: pytest.MonkeyPatch, large_database: str, count
 
 @pytest.fixture(scope="module")
 def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("large") / "large.db"
-    fill(f"sqlite:///{path}", SIZE)
-    return path
+    return filled_file(tmp_path_factory.mktemp("large"), SIZE)
 
 
 @pytest.fixture(scope="module")
 def large_database(postgresql: servers.PostgreSQL) -> Iterator[str]:
-    with psycopg.connect(postgresql.dsn, autocommit=True) as server:
-        server.execute("CREATE DATABASE plans_of_tasks")
-        url = postgresql.url.removesuffix("postgres") + "plans_of_tasks"
-        fill(url, SIZE)
+    with filled_database(postgresql, "plans_of_tasks", SIZE) as url:
         yield url
-        server.execute("DROP DATABASE plans_of_tasks WITH (FORCE)")

@@ -59,6 +59,11 @@ class Signs:
     proc_state: str = "S"
     open_fds: int = 0
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a tracer holds it."""
+        return self.proc_state in ("T", "t")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulse:
@@ -69,22 +74,30 @@ class Pulse:
     progress_at: float
     spinning_since: float | None = None
     spin_cpu_s: float = 0.0
+    stopped_since: float | None = None
 
     @classmethod
     def begin(cls, signs: Signs) -> Pulse:
         """Start with a first look: every clock of the attempt begins here (never before)."""
-        return cls(last=signs, beat_at=signs.at, progress_at=signs.at)
+        since = signs.at if signs.is_stopped else None
+        return cls(last=signs, beat_at=signs.at, progress_at=signs.at, stopped_since=since)
 
     def observe(self, signs: Signs) -> Pulse:
-        """Fold in one more look."""
+        """Fold in one more look. What has been let go on is not blamed for the time it stood."""
         spinning_since, spin_cpu_s = self._spin(signs)
+        stood_s, stopped_since = 0.0, self.stopped_since
+        if signs.is_stopped:
+            stopped_since = signs.at if stopped_since is None else stopped_since
+        elif stopped_since is not None:
+            stood_s, stopped_since = signs.at - stopped_since, None
         progressed = signs.progress_changes != self.last.progress_changes
         return Pulse(
             last=signs,
-            beat_at=signs.at if signs.beats != self.last.beats else self.beat_at,
-            progress_at=signs.at if progressed else self.progress_at,
+            beat_at=signs.at if signs.beats != self.last.beats else self.beat_at + stood_s,
+            progress_at=signs.at if progressed else self.progress_at + stood_s,
             spinning_since=spinning_since,
             spin_cpu_s=spin_cpu_s,
+            stopped_since=stopped_since,
         )
 
     def _spin(self, signs: Signs) -> tuple[float | None, float]:
@@ -99,13 +112,14 @@ class Pulse:
 
     def shifted(self, gap_s: float) -> Pulse:
         """Move all clocks by a time in which nobody could look."""
-        spin = self.spinning_since
+        spin, stopped = self.spinning_since, self.stopped_since
         return replace(
             self,
             last=replace(self.last, at=self.last.at + gap_s),
             beat_at=self.beat_at + gap_s,
             progress_at=self.progress_at + gap_s,
             spinning_since=None if spin is None else spin + gap_s,
+            stopped_since=None if stopped is None else stopped + gap_s,
         )
 
 
@@ -210,7 +224,7 @@ def symptoms(pulse: Pulse, rules: Rules, now: float) -> Iterator[Verdict]:
     silent = now - pulse.beat_at
     if silent >= rules.heartbeat_s:
         why = f"no heartbeat for {silent:.1f} s (limit {rules.heartbeat_s:g} s)"
-        if pulse.last.proc_state in ("T", "t"):
+        if pulse.last.is_stopped:
             yield Verdict(Code.STOPPED, rules.on_heartbeat_lost, f"process is stopped; {why}")
         else:
             yield Verdict(Code.HEARTBEAT_LOST, rules.on_heartbeat_lost, why)

@@ -73,6 +73,18 @@ class TestHeartbeat:
             Code.HEARTBEAT_LOST, Action.KILL, "no heartbeat for 90.0 s (limit 90 s)"
         )
 
+    def test_what_was_let_go_on_is_not_blamed_for_the_time_it_stood(self) -> None:
+        """Its first beat comes a moment after: a look in between sees it alive, and silent."""
+        stopped = beating(BEGIN + 60)
+        for after in (70, 600):
+            stopped = stopped.observe(Signs(at=BEGIN + after, beats=3, proc_state="T"))
+        going = stopped.observe(Signs(at=BEGIN + 601, beats=3))
+        assert judge(going, Rules(), FAR, CALM, BEGIN + 601) is None
+        assert (going.beat_at, going.progress_at) == (BEGIN + 60 + 531, BEGIN + 531)
+        late = judge(going, Rules(), FAR, CALM, BEGIN + 60 + 531 + 90)
+        assert late is not None
+        assert late.code is Code.HEARTBEAT_LOST
+
     @pytest.mark.parametrize("letter", ["T", "t"])
     def test_a_stopped_process_is_named(self, letter: str) -> None:
         seen, now = silent(120.0, proc_state=letter)

@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from supervisor.errors import ConfigError, InvalidSpec, Problem, UnknownTaskType
 from supervisor.model.label import NO_WORDS, Words, read_words
-from supervisor.model.spec import DEFAULT_QUEUE, MAX_TIMEOUT_S, TaskSpec, parse_spec, shorten
+from supervisor.model.spec import (
+    DEFAULT_QUEUE,
+    MAX_TIMEOUT_S,
+    TaskSpec,
+    long_params,
+    parse_spec,
+    shorten,
+)
 from supervisor.settings import (
     NO_MEMORY_LIMIT,
     Settings,
@@ -298,7 +305,10 @@ class App:
         self, specs: Iterable[Mapping[str, Any]], connection: Any = None
     ) -> list[Handle]:
         """Write all tasks in one transaction, or none if one of them is refused."""
-        return self.client.submit([self.checked(spec) for spec in specs], connection)
+        checked = [self.checked(spec) for spec in specs]
+        for long in filter(None, map(long_params, checked)):
+            warnings.warn(long, stacklevel=3)
+        return self.client.submit(checked, connection)
 
     def get(self, task_id: str) -> Handle:
         """Return the handle of a task. Raises: UnknownTask."""

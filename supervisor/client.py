@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 from supervisor.clock import Clock, SystemClock
 from supervisor.errors import NoResult, StoreUnavailable, UnknownTask, WaitTimeout
 from supervisor.model.record import Acted, Seen, Submitted
-from supervisor.model.spec import PARAMS_WARN_BYTES, TaskSpec
+from supervisor.model.spec import TaskSpec
 from supervisor.model.states import ENDED, State
 from supervisor.queue import Bell, open_bell
 from supervisor.settings import Settings
@@ -139,12 +138,6 @@ class Client:
         return [Handle(self, answer.task_id, created=answer.created) for answer in answers]
 
     def _prepared(self, spec: TaskSpec, sent: Sending) -> TaskSpec:
-        if len(spec.params_json) > PARAMS_WARN_BYTES:  # characters: a lower bound, and cheap
-            warnings.warn(
-                f"params of a {spec.type} task are {len(spec.params_json)} characters of JSON; "
-                f"above {PARAMS_WARN_BYTES} store the data elsewhere and pass its key",
-                stacklevel=4,
-            )
         ttl, place = spec.dedup_ttl, sent.of(spec)
         if spec.dedup_key is not None and ttl is None:
             ttl = self.settings.dedup_ttl

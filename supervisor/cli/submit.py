@@ -23,7 +23,7 @@ from supervisor.errors import (
     StoreUnavailable,
     SupervisorError,
 )
-from supervisor.model.spec import NO_SOFT_TIMEOUT, TaskSpec, parse_spec, shorten
+from supervisor.model.spec import NO_SOFT_TIMEOUT, TaskSpec, long_params, parse_spec, shorten
 
 if TYPE_CHECKING:
     from supervisor.client import Handle
@@ -94,6 +94,7 @@ def submit(call: Call, what: str, app: str | None, **given: Any) -> None:
     handles = list(_write(call, parsed))
     notes = [f"made a new store at {made}"] if made else []
     notes += _unannounced(call, parsed)
+    notes += [*filter(None, map(long_params, parsed))][:1]
     if app is None:
         notes.append(UNCHECKED)
     _answer(call, handles, notes)

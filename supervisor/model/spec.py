@@ -101,6 +101,17 @@ def parse_spec(raw: Mapping[str, Any]) -> TaskSpec:
     return TaskSpec(**checked)
 
 
+def long_params(spec: TaskSpec) -> str:
+    """Return what to say of params that are better kept elsewhere; "" of others."""
+    size = len(spec.params_json)  # characters: a lower bound, and cheap
+    if size <= PARAMS_WARN_BYTES:
+        return ""
+    return (
+        f"params of a {spec.type} task are {size} characters of JSON; above {PARAMS_WARN_BYTES} "
+        "store the data elsewhere and pass its key"
+    )
+
+
 def shorten(value: object, limit: int = 60) -> str:
     """Show a value in an error without trusting its repr: at most `limit` characters."""
     try:

@@ -212,6 +212,9 @@ def test_only_a_submit_makes_the_store(shop: Shop, tmp_path: Path) -> None:
 def test_large_params_warn(shop: Shop) -> None:
     with pytest.warns(UserWarning, match="params of a export task are 70"):
         shop.export.submit(blob="x" * 70_000)
+    with pytest.warns(UserWarning, match="pass its key") as told:
+        shop.app.submit({"type": "export", "params": {"blob": "x" * 70_000}})
+    assert [one.filename for one in told] == [__file__]
 
 
 def test_the_time_to_live_of_a_key_comes_from_the_settings(tmp_path: Path) -> None:

@@ -224,6 +224,11 @@ class TestSubmit:
             "notes": ["no node has announced this type yet: export", UNCHECKED],
         }
 
+    def test_long_params_are_told(self, desk: Desk) -> None:
+        text = json.dumps([{"type": "export", "params": {"a": "x" * 70_000}}] * 2)
+        (_new, _type, long, _unchecked) = desk.ok("submit", "-", stdin=text)["notes"]
+        assert long.startswith("params of a export task are 70008 characters of JSON; above 65536")
+
     def test_a_type_goes_to_the_queue_that_its_node_announced(self, desk: Desk) -> None:
         unheard = desk.run("submit", "export", "--by", "alice")
         assert unheard.stderr.splitlines() == [

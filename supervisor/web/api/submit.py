@@ -6,7 +6,6 @@ is signed by who sends it; a submit with a dedup key may be sent again and again
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -153,10 +152,7 @@ def _checked(visit: Visit, raw: Mapping[str, Any]) -> TaskSpec:
 
 
 def _submit(visit: Visit, specs: Sequence[TaskSpec]) -> list[Submitted]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of long params: it is for who writes Python
-        handles = visit.client.submit(specs)
-    return [Submitted(one.task_id, one.created) for one in handles]
+    return [Submitted(one.task_id, one.created) for one in visit.client.submit(specs)]
 
 
 ENDPOINTS = (

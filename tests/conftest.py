@@ -75,6 +75,14 @@ class Nursery:
         return left
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The pass one by one reads only the files that speak of it: to import all takes a while."""
+    is_module = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    if config.option.markexpr == "alone" and is_module:
+        return "mark.alone" not in collection_path.read_text() or None
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Side by side, what takes long begins first, and what fills the machine beside what waits.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from flask import g, redirect, render_template, request
 from flask.typing import ResponseReturnValue
@@ -53,14 +54,18 @@ class Visit:
         `name` is a fixed word, one for each thing that is read. The page tells how old the oldest
         of what it saw is. Raises: StoreUnavailable.
         """
-        value, age_s = self.see_aged(name, fresh_s, read)
+        reader = self.reader
+        value, age_s = self.board.see(name, reader.store, fresh_s, lambda: read(reader))
         g.age_s = max(age_s, g.get("age_s", 0.0))
         return value
 
-    def see_aged(self, name: str, fresh_s: float, read: Callable[[Reader], T]) -> tuple[T, float]:
-        """Do the same for what tells its age itself: return it too, in seconds."""
+    def see_dear(self, name: str, fresh_s: float, read: Callable[[Reader], T]) -> tuple[T, float]:
+        """Do the same for what takes long; return its age in seconds too, which is to be told.
+
+        It is read beside the page, so without this request: `read` must not ask for it.
+        """
         reader = self.reader
-        return self.board.see(name, reader.store, fresh_s, lambda: read(reader))
+        return self.board.see_dear(name, reader.store, fresh_s, lambda: read(reader))
 
     def now(self) -> datetime:
         """Return the store's time, which all times in it are of."""
@@ -110,7 +115,14 @@ def missing(visit: Visit, what: str, why: str, **instead: str) -> Answer:
 
 def go(path: str) -> Answer:
     """Send the browser to one of our own paths, to be asked for with GET."""
-    return redirect(request.script_root + path, 303)
+    answer = redirect(request.script_root + path, 303)
+    shown = urlsplit(request.headers.get("HX-Current-URL", "")).path
+    if "HX-Boosted" in request.headers and urlsplit(answer.location).path != shown:
+        # Our script shows an answer only in the page that it acts from. Were it to follow to
+        # another, it would take the message that is to be shown there.
+        answer.status_code = 204
+        answer.headers["HX-Redirect"] = answer.headers.pop("Location")
+    return answer
 
 
 def own_path(given: str | None) -> str:

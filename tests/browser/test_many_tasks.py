@@ -103,3 +103,19 @@ def test_a_group_of_dead_letters_runs_again(
     page.get_by_role("button", name="Run again").click()
     page.wait_for_selector("#progress h1:text('done')", timeout=30_000)
     assert {site.client.view(one).state for one in dead} == {State.PENDING}
+
+
+@pytest.mark.parametrize("is_scripted", [True, False])
+def test_a_copy_is_where_an_act_leads_to_and_says_so(
+    site: PagesUnderTest, browser: Screen, is_scripted: bool
+) -> None:
+    task_id = site.app.submit_many([{"type": "once", "params": {}}])[0].task_id
+    site.client.cancel([task_id], by="ann", reason="wrong hour")
+    page = browser.signed_in(site, "anna", java_script_enabled=is_scripted)
+    page.goto(f"{site.base}tasks/{task_id}")
+    page.get_by_label("Reason").fill("now it is right")
+    page.get_by_role("button", name="Submit a copy").click()
+    page.wait_for_url(lambda url: "/tasks/task_" in url and task_id not in url)
+    assert page.locator("main .flash.done").inner_text() == "This is the copy: it is due now."
+    page.reload()
+    assert page.locator("main .flash.done").count() == 0

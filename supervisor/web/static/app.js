@@ -171,17 +171,15 @@ function sayUnsure() {
   said.scrollIntoView({ block: "nearest" });
 }
 
-/** An act whose answer is the page it was asked on is shown in place; else the browser goes there. */
+/** An act is answered by the page it was asked on, shown in place, or by the address of another. */
 function followActs() {
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { detail } = event;
     if (!detail.boosted) return;
     detail.shouldSwap = false;
-    const there = new URL(detail.xhr.responseURL || location.href);
     const page = new DOMParser().parseFromString(detail.xhr.responseText, "text/html");
     const main = first("#main", page);
-    if (there.pathname !== location.pathname && detail.xhr.status < 400) location.assign(there.href);
-    else if (main) {
+    if (main) {
       if (detail.xhr.status < 400) detail.requestConfig.elt.reset(); // what was asked is done
       freshness.acts += 1;
       replace(first("#main"), main);

@@ -28,8 +28,8 @@ KEYS_MAX = 1000
 CROSS_SITE, TRAVERSAL = "from another site", "a path that leads out of its place"
 UNCLEAN = "text that cannot be kept"
 _KINDS = {
-    401: "not signed in", 403: "no right", 413: "too large", 429: "too many requests",
-    431: "too large",
+    401: "not signed in", 403: "no right", 408: "too slow", 413: "too large",
+    429: "too many requests", 431: "too large",
 }  # fmt: skip
 _PATH_MAX = 120
 #: Wrong passwords have notes of their own.

@@ -33,6 +33,8 @@ from supervisor.web.wire import channel_of
 THREADS = 8
 #: Far more than the pages of a team; each is a descriptor.
 CONNECTIONS_MOST = 200
+#: What a thread writes without waiting for who reads it; what is not sent yet lies in a file.
+ANSWER_MOST_BYTES = 128 << 20
 #: A browser that has nothing to ask is let go.
 IDLE_S = 60
 ANY_HOST = frozenset({"0.0.0.0", "::", "[::]"})  # noqa: S104 - what is looked for, not listened on
@@ -96,9 +98,10 @@ def _run(
         channel_timeout=IDLE_S,
         clear_untrusted_proxy_headers=False,  # Proxies does
         max_request_body_size=LARGEST_BODY_BYTES,
+        outbuf_high_watermark=ANSWER_MOST_BYTES,
         ident=None,
     )
-    server.channel_class = channel_of(site.refusals.of_server, dict(HEADERS))
+    server.channel_class = channel_of(site.refusals.of_server, dict(HEADERS), SystemClock())
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it warns of every short queue
     reason = "asked to"  # SIGTERM and SIGINT come as exceptions that are no Exception
     try:

@@ -9,10 +9,21 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, Self
 
+import pytest
 from harness import eventually
 from pages import PASSWORD, PagesUnderTest, pages
+from waitress import wasyncore
+from waitress.server import create_server
+
+from supervisor.testing import ManualClock
+from supervisor.web.server import ANSWER_MOST_BYTES
+from supervisor.web.wire import GRACE_S, LEAST_PER_S, channel_of
 
 FORWARDED = {
     "X_Forwarded_For": "203.0.113.9", "X_Forwarded_Proto": "https",
@@ -190,3 +201,108 @@ def test_what_it_reads_it_gives_back(tmp_path: Path) -> None:
         for _ in range(30):
             assert browser.get("/").code == 200
         eventually(lambda: len(os.listdir(place)) <= before + 2, 5)
+
+
+class Wire:
+    """The server of the pages over a site of this test, in a thread, on a clock that is set."""
+
+    def __init__(self, site: Callable[[Any, Any], Iterable[bytes]], **given: Any) -> None:
+        self.told: list[tuple[int, str]] = []
+        self.clock = ManualClock()
+        self.server = create_server(site, listen="127.0.0.1:0", threads=1, **given)
+        self.server.channel_class = channel_of(
+            lambda code, address: self.told.append((code, address)), {}, self.clock
+        )
+        self.thread = threading.Thread(target=self.server.run)
+        self.thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Its thread alone may close what it waits for; with nothing left to wait for it ends.
+        self.server.trigger.pull_trigger(lambda: wasyncore.close_all(self.server._map))
+        self.thread.join(10)
+        self.server.task_dispatcher.shutdown()
+
+    @property
+    def channels(self) -> list[Any]:
+        return list(self.server.active_channels.values())
+
+    def connected(self, sent: bytes) -> socket.socket:
+        line = socket.create_connection(self.server.socket.getsockname(), 10)
+        line.sendall(sent)
+        return line
+
+
+def whole(line: socket.socket) -> bytes:
+    """Read to the end, however that comes."""
+    with line, suppress(ConnectionResetError):
+        return b"".join(iter(lambda: line.recv(65536), b""))
+    return b""
+
+
+def greeting(_environ: Any, start_response: Any) -> list[bytes]:
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"POST /autopsies/open HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\nPK",
+        b"POST /autopsies/open HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nPKx",
+        b"GET / HTTP/1.1\r\nHos",
+    ],
+)
+def test_who_trickles_is_refused_and_holds_no_thread(sent: bytes) -> None:
+    with Wire(greeting) as wire:
+        line = wire.connected(sent)
+        eventually(lambda: [one for one in wire.channels if one.request], 5)
+        wire.clock.advance(GRACE_S - 1)
+        other = wire.connected(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert whole(other).endswith(b"\r\n\r\nok")
+        assert wire.told == []
+        wire.clock.advance(2)
+        head, _, body = whole(line).partition(b"\r\n\r\n")
+        assert head.split(b"\r\n")[0].endswith(b" 408 Request Timeout")
+        assert json.loads(body)["detail"] == (
+            "The request did not come within 20 s, nor 8192 bytes in each second."
+        )
+        assert wire.told == [(408, "127.0.0.1")]
+
+
+def test_who_keeps_pace_or_asks_nothing_is_left_alone() -> None:
+    with Wire(greeting) as wire:
+        line = wire.connected(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert line.recv(4000).endswith(b"ok")
+        wire.clock.advance(10 * GRACE_S)
+        length = 30 * LEAST_PER_S
+        line.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length)
+        for _ in range(30):
+            line.sendall(bytes(LEAST_PER_S))
+            wire.clock.advance(1)
+        assert line.recv(4000).endswith(b"ok")
+        assert wire.told == []
+        line.close()
+
+
+def test_who_does_not_read_holds_no_thread_and_is_let_go() -> None:
+    size = 24 << 20
+
+    def site(environ: Any, start_response: Any) -> Iterable[bytes]:
+        if environ["PATH_INFO"] == "/":
+            return greeting(environ, start_response)
+        start_response("200 OK", [("Content-Length", str(size))])
+        return iter([bytes(1 << 20)] * 24)
+
+    with Wire(site, outbuf_high_watermark=ANSWER_MOST_BYTES) as wire:
+        line = wire.connected(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        eventually(lambda: any(c.total_outbufs_len > size / 2 for c in wire.channels), 10)
+        other = wire.connected(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert whole(other).endswith(b"ok")
+        for _ in range(3):  # it takes what its buffer holds, then nothing
+            eventually(lambda: all(c._going for c in wire.channels), 5)
+            wire.clock.advance(size / LEAST_PER_S)
+        eventually(lambda: not wire.channels, 10)
+        assert len(whole(line)) < size

@@ -54,7 +54,8 @@ TYPES = (
 SERVICES = ("payments", "warehouse", "smtp")
 #: What stays at 0 but for the story.
 QUIET = frozenset(
-    {"fences_total", "fenced", "draining", "illegal_transitions_total", "late_results_total"}
+    {"fences_total", "fenced", "draining", "stopping", "illegal_transitions_total"}
+    | {"late_results_total"}
     | {"tasks_quarantined_total", "restart_halted", "types_held", "unreaped", "cancel_overdue"}
     | {"kills_total", "stops_total", "autopsies_total", "autopsy_duration_seconds"}
     | {"zombies", "zombies_detected_total", "crashes_total", "left_behind_total", "queue_paused"}

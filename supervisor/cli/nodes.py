@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.text import cell, columns
-from supervisor.words.roll import Roll, is_silent, roll_call
+from supervisor.words.roll import Roll, is_silent, roll_call, stages
 from supervisor.words.text import ago, span
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 HEAD = (
     "NODE", "HOST", "PID", "VERSION", "UP", "STATE", "LEASE LEFT", "CLOCK", "RUNNING", "TYPES"
 )  # fmt: skip
-
-#: What a node said of itself longer ago is not told: it says something every 5 s.
-FRESH = timedelta(seconds=20)
 
 
 @command(example="supervisor nodes --json")
@@ -36,12 +33,12 @@ def nodes(call: Call, every: bool) -> None:
     now = reader.store.clock.now()
     roll = roll_call(reader)
     listed = [node for node in roll.every if every or node.ended_at is None]
-    stages = _stages(call, roll, now)
+    said = stages(roll, call.client().vitals, now)
 
     def lines() -> Iterator[str]:
         if listed:
             yield from columns(
-                HEAD, [_row(node, roll, now, stages.get(node.node_id)) for node in listed]
+                HEAD, [_row(node, roll, now, said.get(node.node_id)) for node in listed]
             )
         if not roll.running:
             yield "no node runs: start one with `supervisor run`"
@@ -50,7 +47,7 @@ def nodes(call: Call, every: bool) -> None:
         {
             **fields_of(node),
             "state": state(node, roll),
-            "stage": stages.get(node.node_id),
+            "stage": said.get(node.node_id),
             "here": node.node_id in roll.here,
         }
         for node in listed
@@ -65,13 +62,6 @@ def state(node: NodeView, roll: Roll) -> str:
     if node.node_id not in roll.gone:
         return "running"
     return "lease over" if is_silent(node) else "gone"
-
-
-def _stages(call: Call, roll: Roll, now: datetime) -> dict[str, str]:
-    """Return what nodes that run say of themselves, of those that have said so lately."""
-    latest = call.client().vitals.latest_of(node.node_id for node in roll.running)
-    fresh = {name: one for name, one in latest.items() if now - one.at < FRESH}
-    return {name: str(one.node["stage"]) for name, one in fresh.items()}
 
 
 def _row(node: NodeView, roll: Roll, now: datetime, stage: str | None) -> Sequence[str]:

@@ -23,8 +23,8 @@ ZOMBIES: Mapping[str, frozenset[Code]] = {
 
 
 _PLAIN = (
-    "loop_last_tick_timestamp_seconds", "bell_up", "draining", "cancel_overdue",
-    "workers_desired", "workers_alive",
+    "loop_last_tick_timestamp_seconds", "bell_up", "draining", "stopping",
+    "cancel_overdue", "workers_desired", "workers_alive",
 )  # fmt: skip
 
 
@@ -74,7 +74,9 @@ class Gauges:
         is_set["loop_last_tick_timestamp_seconds"](floor.clock.now().timestamp())
         floor.metrics.set("store_up", not floor.store_away)  # also set where the loss is noticed
         is_set["bell_up"](floor.listener is not None and not floor.listener.away)
-        is_set["draining"](floor.stopping is not None)
+        stops = floor.stopping is not None
+        is_set["draining"](stops or bool(floor.draining))
+        is_set["stopping"](stops)
         is_set["cancel_overdue"](self._overdue(now))
         alive = self._show_workers(now)
         zombies = {kind: self._zombies(codes, now) for kind, codes in ZOMBIES.items()}

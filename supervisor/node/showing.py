@@ -1,4 +1,4 @@
-"""What a node shows of itself and its workers to people: a document every few seconds.
+"""What a node shows of itself and its workers to people: every few seconds, its stage at once.
 
 Secret kept here: how it is made of what probes and gauges have seen, with another look only where
 there was none a moment ago. Nothing depends on it. `Reporting` calls it, after the gauges.
@@ -31,16 +31,18 @@ class Showing:
     def __init__(self, floor: Floor) -> None:
         self._floor = floor
         self._shown_at = float("-inf")
+        self._stage = ""
 
     def show(self, now: float, board: Board) -> None:
         """Hand in what is to be seen now, if it is time; zombies and the living as in metrics."""
         floor = self._floor
-        if now - self._shown_at < SHOW_EVERY_S or floor.store_away:
+        is_due = now - self._shown_at >= SHOW_EVERY_S or stage(floor) != self._stage
+        if floor.store_away or not is_due:
             return
-        self._shown_at = now
+        self._shown_at, self._stage = now, stage(floor)
         worst_lag_s, floor.worst_lag_s = floor.worst_lag_s, 0.0
         node = {
-            "stage": stage(floor),
+            "stage": self._stage,
             "workers_desired": floor.workers_wanted,
             "workers_alive": board.alive,
             "zombies": dict(board.zombies),

@@ -152,7 +152,8 @@ def _of_life() -> tuple[Metric, ...]:
     return (
         gauge("build_info", "The version that runs; always 1.", version=OPEN, python_version=OPEN),
         gauge("start_time_seconds", "Unix time at which the node began.", unit="seconds"),
-        gauge("draining", "1 while the node takes no more tasks and drains before a stop."),
+        gauge("draining", "1 while the node takes no more tasks: it was asked to, or it stops."),
+        gauge("stopping", "1 while the node stops."),
         gauge("config_last_reload_successful", "1 if the settings read last are in force."),
         gauge(
             "config_last_reload_success_timestamp_seconds",

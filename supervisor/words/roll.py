@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from supervisor.model.states import State
@@ -19,7 +20,10 @@ from supervisor.worker.presence import is_gone, own_place
 if TYPE_CHECKING:
     from supervisor.store import Reader, TaskLine
     from supervisor.store.view import NodeView
+    from supervisor.store.vitals import VitalsBook
 
+#: A node says something of itself every five seconds; what is older than this says nothing of now.
+SAID = timedelta(seconds=20)
 NO_NODE = "no node runs: it takes effect when one starts"
 
 
@@ -78,6 +82,12 @@ def roll_call(reader: Reader) -> Roll:
             if (node.boot_id, node.pid_ns) == (here.boot_id, here.pid_ns)
         ),
     )
+
+
+def stages(roll: Roll, book: VitalsBook, now: datetime) -> dict[str, str]:
+    """Return what nodes that run say they do, by id: of those that have said so lately."""
+    latest = book.latest_of(node.node_id for node in roll.running)
+    return {name: str(one.node["stage"]) for name, one in latest.items() if now - one.at <= SAID}
 
 
 def is_silent(node: NodeView) -> bool:

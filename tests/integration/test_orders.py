@@ -71,6 +71,7 @@ def test_a_node_drains_takes_tasks_again_and_stops(start_node: Start) -> None:
     eventually(lambda: stage() == "drained", 12, "the stage is shown")
     (listed,) = node.cli_json("nodes")["nodes"]
     assert (listed["state"], listed["stage"]) == ("running", "drained")
+    assert "supervisor_draining 1.0" in node.get("/metrics")[1]
     status, why = node.get("/readyz")
     assert (status, "takes no tasks: asked by anna: it hangs" in why) == (503, True)
     assert waiting.state() is State.PENDING

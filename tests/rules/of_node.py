@@ -52,9 +52,10 @@ SCRAPE = (
     Case(
         "it has been stopping for more than five minutes",
         [
-            series("draining", "0x5 1x30"),
-            series("draining", "0x5 1 1 1 0x30", instance="b"),
-            series("draining", "0x40", instance="c"),
+            series("stopping", "0x5 1x30"),
+            series("stopping", "0x5 1 1 1 0x30", instance="b"),
+            series("stopping", "0x40", instance="c"),
+            series("draining", "1x40", instance="c"),
         ],
         [
             silent("SupervisorDrainStuck", "8m", "10m", "11m"),

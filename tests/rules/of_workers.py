@@ -23,7 +23,7 @@ POOL = (
             series("workers_desired", "8x30"),
             series("workers_alive", "8x30", instance="b"),
             series("workers_desired", "8x30", instance="b"),
-            series("draining", "0x30"),
+            series("stopping", "0x30"),
         ],
         [
             silent("WorkerSurvivalLow", "10m", "11m"),
@@ -51,7 +51,7 @@ POOL = (
         [
             series("workers_alive", "8x10 2x20"),
             series("workers_desired", "8x30"),
-            series("draining", "0x10 1x20"),
+            series("stopping", "0x10 1x20"),
         ],
         [silent("WorkerSurvivalLow", "13m", "20m")],
     ),

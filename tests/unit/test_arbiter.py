@@ -79,14 +79,21 @@ class House:
 
     def stops(self) -> dict[str, float]:
         """Return how attempts that were told to stop have ended."""
+        return {labels["phase"]: value for labels, value in self._told("stops_total")}
+
+    def gauge(self, name: str) -> float:
+        """Return what a metric without labels of its own says."""
+        ((_, value),) = self._told(name)
+        return value
+
+    def _told(self, name: str) -> list[tuple[dict[str, str], float]]:
         text = self.arbiter.floor.metrics.render()[0].decode()
-        name = "supervisor_stops_total"
-        return {
-            sample.labels["phase"]: sample.value
+        return [
+            (sample.labels, sample.value)
             for family in text_string_to_metric_families(text)
             for sample in family.samples
-            if sample.name == name
-        }
+            if sample.name == f"supervisor_{name}"
+        ]
 
     def kills(self) -> int:
         return sum(call == "kill" for call, _ in self.pool.calls)

@@ -108,6 +108,28 @@ def test_an_examination_that_fails_is_told(status: str, why: str, answer: str) -
     assert house.scribe.answers == {order_id: answer}
 
 
+def shown(house: House) -> tuple[float, float, str]:
+    """Return what metrics and vital signs say: takes nothing, stops, its stage."""
+    node = house.scribe.vitals[-1]["node"]
+    return house.gauge("draining"), house.gauge("stopping"), node["stage"]
+
+
+def test_what_is_told_of_a_drain_is_the_same_everywhere_at_once() -> None:
+    house = House(SLOW, workers=1)
+    house.run("report")
+    house.live(7)
+    assert shown(house) == (0.0, 0.0, "running")
+    ask(house, OrderKind.DRAIN)
+    house.live(2.5)
+    assert shown(house) == (1.0, 0.0, "draining")
+    ask(house, OrderKind.UNDRAIN)
+    house.live(2.5)
+    assert shown(house) == (0.0, 0.0, "running")
+    ask(house, OrderKind.STOP)
+    house.live(2.5)
+    assert shown(house) == (1.0, 1.0, "stopping")
+
+
 def test_a_drained_node_claims_nothing_until_it_is_told_to() -> None:
     house = House(SLOW, workers=1)
     running = house.run("report")

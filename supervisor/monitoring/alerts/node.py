@@ -95,7 +95,7 @@ SCRAPE = (
     ),
     Alert(
         name="SupervisorDrainStuck",
-        expr="min_over_time(supervisor_draining[5m]) == 1",
+        expr="min_over_time(supervisor_stopping[5m]) == 1",
         hold="1m",
         severity=Severity.WARNING,
         summary="Node {{ $labels.instance }} has been stopping for minutes.",
@@ -112,7 +112,7 @@ SCRAPE = (
                 ),
                 "A process in state D (`ps`) cannot be ended: wait for its disk, or the host.",
             ),
-            means="`supervisor_draining` for more than 5 minutes.",
+            means="`supervisor_stopping` for more than 5 minutes.",
             ignore="With a `drain_grace` of more than 5 minutes.",
         ),
     ),

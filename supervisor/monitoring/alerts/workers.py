@@ -13,7 +13,7 @@ POOL = (
         expr="""
             avg_over_time(instance:supervisor_workers_alive_per_desired:ratio[5m]) < <survival>
             unless on (job, instance)
-              supervisor_draining == 1
+              supervisor_stopping == 1
         """,
         hold="1m",
         severity=Severity.CRITICAL,

@@ -83,7 +83,7 @@ def _life() -> tuple[Panel, ...]:
         Panel(
             Kind.STATES,
             "Draining",
-            "A node that drains takes no more tasks and ends soon.",
+            "A node that drains takes no more tasks: it was asked to, or it stops.",
             Unit.COUNT,
             (Query(largest(own("draining"), "instance"), "{{instance}}"),),
             named=(Named("0", "takes tasks", Color.GOOD), Named("1", "drains", Color.WARN)),

@@ -16,13 +16,16 @@ from supervisor.web.api.acts import Reason
 from supervisor.web.api.endpoint import READ, WRITE, Endpoint, Moment, Nothing, Trouble
 from supervisor.web.api.tasks import find
 from supervisor.web.visit import Visit
-from supervisor.words.roll import Roll, roll_call
+from supervisor.words.roll import Roll, roll_call, stages
 
 WORKERS_MAX = 500
 
 
 class Node(msgspec.Struct, kw_only=True):
     """One incarnation of a node. `gone`: it has ended, or is proven to be dead.
+
+    `stage` is what it says it does (starting, running, draining, drained, stopping, fenced), null
+    where it has said nothing lately.
 
     `running` counts the attempts it owns. `lease_left_s` is below 0 when its lease is over, null
     where there are no leases; `skew_s` is how far its clock is ahead of the store's.
@@ -41,6 +44,7 @@ class Node(msgspec.Struct, kw_only=True):
     skew_s: float
     types: list[str]
     gone: bool
+    stage: str | None
 
 
 class Nodes(msgspec.Struct):
@@ -138,7 +142,8 @@ class Ordered(msgspec.Struct):
 def list_nodes(visit: Visit, _query: Nothing, _body: None) -> Nodes:
     """List nodes: those that run, then the latest that ended."""
     roll = roll_call(visit.reader)
-    return Nodes([_node(one, roll) for one in roll.every])
+    said = stages(roll, visit.client.vitals, visit.now())
+    return Nodes([_node(one, roll, said.get(one.node_id)) for one in roll.every])
 
 
 def list_workers(visit: Visit, query: WorkersWanted, _: None, node_id: str) -> Workers:
@@ -206,9 +211,9 @@ def _require_node(visit: Visit, node_id: str) -> None:
         raise Trouble(404, "No node has this id.")
 
 
-def _node(one: NodeView, roll: Roll) -> Node:
+def _node(one: NodeView, roll: Roll, stage: str | None) -> Node:
     own = {name: getattr(one, name) for name in Node.__struct_fields__ if hasattr(one, name)}
-    return msgspec.convert({**own, "gone": one.node_id in roll.gone}, Node)
+    return msgspec.convert({**own, "gone": one.node_id in roll.gone, "stage": stage}, Node)
 
 
 def _reading(one: VitalsView) -> Reading:

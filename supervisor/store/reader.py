@@ -161,11 +161,14 @@ class Reader:
 
     def counts(self, now: datetime) -> Counts:
         """Count tasks by state, and those in the queue at `now`."""
-        by_state = sa.select(tasks.c.state, sa.func.count()).group_by(tasks.c.state)
         with self._store.reading() as connection:
-            found = {State(state): count for state, count in connection.execute(by_state)}
             in_queue = sum(level.due for level in waiting(connection, now))
-        return Counts({state: found.get(state, 0) for state in State}, in_queue)
+            return Counts(_by_state(connection), in_queue)
+
+    def by_state(self) -> dict[State, int]:
+        """Count tasks by state."""
+        with self._store.reading() as connection:
+            return _by_state(connection)
 
     def backlog_by_queue(self, now: datetime) -> list[Backlog]:
         """Count the live tasks of each queue that has any, by name."""
@@ -367,6 +370,12 @@ def history_line(row: Any) -> HistoryLine:
         reason=row.reason,
         note=row.note,
     )
+
+
+def _by_state(connection: sa.Connection) -> dict[State, int]:
+    query = sa.select(tasks.c.state, sa.func.count()).group_by(tasks.c.state)
+    found = {State(state): count for state, count in connection.execute(query)}
+    return {state: found.get(state, 0) for state in State}
 
 
 def _backlog(connection: sa.Connection, name: str, now: datetime) -> list[Backlog]:

@@ -6,7 +6,7 @@ here; what is found is found in what the first page has read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
@@ -65,7 +65,7 @@ class Scene:
     survey: Survey
     at_work: tuple[AtWork, ...]
     known: frozenset[str]
-    by_state: dict[State, int]
+    by_state: Mapping[State, int]
     firing: Sequence[AlertView]
 
     @property

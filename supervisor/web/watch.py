@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
@@ -24,8 +24,6 @@ from supervisor.store.levels import levels
 from supervisor.store.trend import Hour, Trend
 from supervisor.web.beside import beside
 
-#: What takes long is done again only after so many times as long, within these seconds.
-REST_TIMES, REST_MOST_S = 150, 60.0
 #: How long the end of the process waits for a note that is being taken.
 LEAVE_S = 2.0
 #: Seconds between two notes, and how many are kept: an hour's.
@@ -50,7 +48,6 @@ class Watch:
         self._over = threading.Event()
         self._trend: Trend | None = None
         self._notes: deque[Note] = deque(maxlen=KEPT)
-        self._took_s: dict[str, float] = {}
 
     def join(self, app: Flask) -> None:
         """Be the watch of this site's pages."""
@@ -81,18 +78,6 @@ class Watch:
         self._of(store)
         with self._lock:
             self._notes.append(Note(now, dict(+due)))
-
-    @contextmanager
-    def timing(self, name: str) -> Iterator[None]:
-        """Note how long something takes; `name` is a fixed word."""
-        clock = self._client.reader.store.clock
-        began = clock.mono()
-        yield
-        self._took_s[name] = clock.mono() - began
-
-    def rest_s(self, name: str, least_s: float) -> float:
-        """Return for how long it need not be done again, so that nobody has to wait often."""
-        return max(least_s, min(REST_MOST_S, REST_TIMES * self._took_s.get(name, 0.0)))
 
     def _of(self, store: Store) -> Trend:
         """Return what counts in this store; of another one all is forgotten."""

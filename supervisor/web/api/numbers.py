@@ -5,16 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from supervisor.model.access import Right
-from supervisor.model.states import State
-from supervisor.store import Reader
-from supervisor.store.numbers import WINDOW_S, Numbers
+from supervisor.store.levels import oldest
+from supervisor.store.numbers import WINDOW_S
+from supervisor.web import census
 from supervisor.web.api.endpoint import READ, Endpoint, Moment, Nothing
 from supervisor.web.visit import Visit
-from supervisor.web.watch import watch
-from supervisor.words.roll import roll_call
-
-#: How old what all who ask share may be: an ending is looked for in ten minutes of the trail.
-FRESH_S = 5.0
 
 
 class EndedIn(msgspec.Struct, kw_only=True):
@@ -37,10 +32,13 @@ class EndedIn(msgspec.Struct, kw_only=True):
 class FiveNumbers(msgspec.Struct, kw_only=True):
     """What waits, how long attempts ran, what failed and was canceled, what is lost.
 
-    `ended` has all types together first, then each; null when more ended than can be counted.
+    `ended` has all types together first, then each; null when more ended than can be counted. It is
+    of the `window_s` seconds before `window_at`, `by_state` of `counted_at`, the rest of `at`: what
+    is dear to count on a large store is some seconds older, up to two minutes.
     """
 
     at: Moment
+    counted_at: Moment
     by_state: dict[str, int]
     in_queue: int
     scheduled: int
@@ -48,6 +46,7 @@ class FiveNumbers(msgspec.Struct, kw_only=True):
     oldest_due: Moment | None
     lost: int
     window_s: float
+    window_at: Moment
     ended: list[EndedIn] | None
 
 
@@ -77,36 +76,32 @@ class Hour(msgspec.Struct):
 
 def get_numbers(visit: Visit, _query: Nothing, _body: None) -> FiveNumbers:
     """Show the five numbers: in queue, p99 of run time, failed, canceled, lost."""
-    return visit.see("api.numbers", FRESH_S, _numbers)
+    live, (states, _), (endings, _) = (
+        census.live(visit), census.states(visit), census.endings(visit),
+    )  # fmt: skip
+    return FiveNumbers(
+        at=live.at,
+        counted_at=states.at,
+        by_state={str(state): count for state, count in states.by_state.items()},
+        in_queue=sum(one.in_queue for one in live.levels),
+        scheduled=sum(one.scheduled for one in live.levels),
+        running=sum(one.running for one in live.levels),
+        oldest_due=oldest(live.levels),
+        lost=live.lost,
+        window_s=WINDOW_S,
+        window_at=endings.at,
+        ended=None
+        if endings.by_type is None
+        else [msgspec.convert(one, EndedIn, from_attributes=True) for one in endings.by_type],
+    )
 
 
 def get_hour(visit: Visit, _query: Nothing, _body: None) -> Hour:
     """Show the last hour by the minute: submitted, started, ended, waiting."""
-    found = visit.see("hour", FRESH_S, lambda reader: watch().hour(reader.store.clock.now()))
+    found, _ = census.hour(visit)
     return Hour(
         [msgspec.convert(one, MinuteOf, from_attributes=True) for one in found.minutes],
         found.is_whole,
-    )
-
-
-def _numbers(reader: Reader) -> FiveNumbers:
-    now = reader.store.clock.now()
-    numbers = Numbers(reader.store)
-    levels = numbers.live(now).levels
-    ended = numbers.ended(now)
-    counts = reader.counts(now).by_state
-    return FiveNumbers(
-        at=now,
-        by_state={str(state): counts[state] for state in State},
-        in_queue=sum(one.in_queue for one in levels),
-        scheduled=sum(one.scheduled for one in levels),
-        running=sum(one.running for one in levels),
-        oldest_due=min((one.oldest_due for one in levels if one.oldest_due), default=None),
-        lost=numbers.lost(now, dead=roll_call(reader).gone),
-        window_s=WINDOW_S,
-        ended=None
-        if ended is None
-        else [msgspec.convert(one, EndedIn, from_attributes=True) for one in ended],
     )
 
 

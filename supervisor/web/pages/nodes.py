@@ -120,7 +120,7 @@ class Scene:
 def page(visit: Visit) -> Answer:
     """Return the page."""
     scene = visit.see("nodes", FRESH_S, lambda reader: _scene(visit, reader))
-    hour, _age_s = visit.see_aged("node-lines", LINES_FRESH_S, _hour)  # it goes by the minute
+    hour, _age_s = visit.see_dear("node-lines", LINES_FRESH_S, _hour)  # it goes by the minute
     roll = scene.roll
     return show(
         "nodes.html",

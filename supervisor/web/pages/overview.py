@@ -16,29 +16,27 @@ from flask_babel import lazy_gettext as _l
 from flask_babel import ngettext
 
 from supervisor.model.access import Right
-from supervisor.model.states import State
 from supervisor.monitoring.alertmanager import PAGES_SILENT_S
 from supervisor.monitoring.threshold import Thresholds
 from supervisor.store import Reader
 from supervisor.store.alerts import AlertBook, AlertView
 from supervisor.store.levels import oldest
-from supervisor.store.numbers import WINDOW_S, Ended, Numbers
+from supervisor.store.numbers import WINDOW_S, Ended
 from supervisor.store.roster import Roster
 from supervisor.store.trend import Hour, Minute
 from supervisor.store.view import AutopsyFilter
+from supervisor.web import census
 from supervisor.web.attention import Scene, findings
+from supervisor.web.census import Live
 from supervisor.web.pages.alerts import WATCHDOG
 from supervisor.web.survey import KINDS, survey
 from supervisor.web.visit import Answer, Room, Route, Visit, show
 from supervisor.web.watch import Note, watch
 from supervisor.web.wording import line, percent
-from supervisor.words.roll import roll_call
 from supervisor.words.sentence import diagnosis
 from supervisor.words.text import span
 from supervisor.words.waiting import known_types
 
-#: How old what all viewers share may be at least: what is dear to read is read less often.
-FRESH_S, SLOW_FRESH_S = 1.0, 5.0
 AUTOPSIES_SHOWN = 5
 #: Points of the line in a figure.
 POINTS = 60
@@ -68,11 +66,15 @@ class Chart:
 
 def page(visit: Visit) -> Answer:
     """Return the first page."""
-    notes, rest_s = watch().notes(), watch().rest_s
-    hour, _age_s = visit.see_aged("hour", SLOW_FRESH_S, _hour)
-    by_state, counted_s = visit.see_aged("states", rest_s("states", SLOW_FRESH_S), _by_state)
-    ended, ended_s = visit.see_aged("ended", rest_s("ended", SLOW_FRESH_S), _ended)
-    scene = replace(visit.see("overview", FRESH_S, _scene), ended=ended, by_state=by_state)
+    notes, live = watch().notes(), census.live(visit)
+    hour, hour_s = census.hour(visit)
+    states, states_s = census.states(visit)
+    endings, endings_s = census.endings(visit)
+    scene = replace(
+        visit.see("overview", census.FRESH_S, lambda reader: _scene(reader, live)),
+        ended=None if endings.by_type is None else endings.by_type[0],
+        by_state=states.by_state,
+    )
     newest = (
         visit.reader.find_autopsies(AutopsyFilter(limit=AUTOPSIES_SHOWN)).autopsies
         if visit.may(Right.AUTOPSIES)
@@ -85,23 +87,21 @@ def page(visit: Visit) -> Answer:
         figures=list(_figures(scene, notes)),
         findings=findings(scene),
         charts=_charts(hour, notes),
-        by_state=by_state,
-        counted_s=counted_s,
-        ended_s=ended_s,
+        by_state=states.by_state,
+        ages={"hour": hour_s, "states": states_s, "endings": endings_s},
         nodes=scene.roll.running,
         newest=newest,
         cause=diagnosis,
     )
 
 
-def _scene(reader: Reader) -> Scene:
-    store, now = reader.store, reader.store.clock.now()
-    numbers, roll = Numbers(store), roll_call(reader)
+def _scene(reader: Reader, live: Live) -> Scene:
+    store, now, roll = reader.store, live.at, live.roll
     return Scene(
         now=now,
-        levels=numbers.levels(now),
+        levels=live.levels,
         pauses=reader.every_pause(),
-        lost=numbers.lost(now, dead=roll.gone),
+        lost=live.lost,
         ended=None,
         roll=roll,
         survey=survey(reader, roll, now),
@@ -116,21 +116,6 @@ def _firing(book: AlertBook, now: datetime) -> list[AlertView]:
     """Return the alerts that fire and are still told, without that which always fires."""
     since = now - timedelta(seconds=PAGES_SILENT_S)
     return [one for one in book.firing() if one.name != WATCHDOG and one.received_at > since]
-
-
-def _hour(reader: Reader) -> Hour:
-    return watch().hour(reader.store.clock.now())
-
-
-def _ended(reader: Reader) -> Ended | None:
-    with watch().timing("ended"):
-        found = Numbers(reader.store).ended(reader.store.clock.now())
-    return None if found is None else found[0]
-
-
-def _by_state(reader: Reader) -> dict[State, int]:
-    with watch().timing("states"):
-        return dict(reader.counts(reader.store.clock.now()).by_state)
 
 
 # --- figures ----------------------------------------------------------------------------------

@@ -178,14 +178,15 @@ class Mending:
         limits = floor.settings.for_task(
             orphan.type, orphan.queue, options, max_retries=orphan.max_retries
         )
+        at = floor.clock.now()  # once: of one that began in an hour to come both are the same
         floor.endings.append(
             Ending(
                 task_id=orphan.task_id,
                 attempt=orphan.attempt,
                 outcome=lost,
                 policy=self._policy(limits.policy, proof),
-                started_at=_at_most(orphan.started_at, floor.clock.now()),
-                ended_at=floor.clock.now(),
+                started_at=_at_most(orphan.started_at, at),
+                ended_at=at,
                 type=orphan.type,
                 queue=orphan.queue,
                 traced=_traced(orphan),

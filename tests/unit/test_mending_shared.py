@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -129,6 +129,23 @@ def test_a_node_of_this_host_that_is_gone_needs_no_lease(desk: Desk) -> None:
         TaskFacts(retry_count=0, crash_count=0), ending.outcome, ending.policy, START, 0.0
     )
     assert settled.run_after == START + timedelta(seconds=10)  # the ordinary delay
+
+
+def test_what_began_in_an_hour_to_come_ran_no_time_however_late_it_is_ended(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wall clock was set back; a busy host may stop a node between two looks at it."""
+    desk.clock.jump(-3600)
+    now = desk.clock.now
+
+    def late() -> datetime:
+        desk.clock.advance(0.5)
+        return now()
+
+    monkeypatch.setattr(desk.clock, "now", late)
+    assert desk.sweep(orphan("a", GONE, -80.0)) != []
+    [ending] = desk.floor.endings
+    assert ending.started_at == ending.ended_at < START
 
 
 def test_a_lost_task_is_told_once_by_whoever_has_ended_it(

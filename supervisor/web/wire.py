@@ -65,6 +65,7 @@ def channel_of(told: Told, headers: dict[str, str], clock: Clock) -> type[Any]:
             self.set_close_on_finish()
             self.content_length = len(body)
             told(error.code, str(self.channel.addr[0]) if self.channel.addr else "")
+            self.channel.lingers = True
             self.write(body)
 
     class Channel(_Paced):
@@ -81,14 +82,32 @@ class _Paced(HTTPChannel):  # type: ignore[misc]
     request: Any
     _coming: Flow | None = None
     _going: Flow | None = None
+    #: Who was refused may still be sending: closed at once, the answer would be lost on its way.
+    lingers = False
+    _left: Flow | None = None
 
     def readable(self) -> bool:
         now = self.clock.mono()
+        if self._left is not None:
+            if now > self._left.began + GRACE_S:
+                self._break()
+            return not self.will_close
         self._hurry_request(now)
         self._hurry_answer(now)
         return bool(super().readable())
 
+    def handle_close(self) -> None:
+        if self.lingers and self._left is None:
+            self._left = Flow(self.clock.mono())
+            with suppress(OSError):  # it is gone already
+                self.socket.shutdown(socket.SHUT_WR)
+                self.will_close = False
+                return
+        super().handle_close()
+
     def received(self, data: bytes) -> bool:
+        if self._left is not None:
+            return False
         self._coming = self._coming or Flow(self.clock.mono())
         self._coming.moved += len(data)
         taken = bool(super().received(data))
@@ -123,6 +142,9 @@ class _Paced(HTTPChannel):  # type: ignore[misc]
         elif self._going is None:
             self._going = Flow(now)
         elif self._going.is_late(now):
-            self.will_close = True
-            with suppress(OSError):  # it is gone already
-                self.socket.shutdown(socket.SHUT_RDWR)  # wakes the loop, which then closes it
+            self._break()
+
+    def _break(self) -> None:
+        self.will_close = True
+        with suppress(OSError):  # it is gone already
+            self.socket.shutdown(socket.SHUT_RDWR)  # wakes the loop, which then closes it

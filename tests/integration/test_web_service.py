@@ -23,6 +23,7 @@ from waitress.server import create_server
 
 from supervisor.testing import ManualClock
 from supervisor.web.server import ANSWER_MOST_BYTES
+from supervisor.web.site import LARGEST_BODY_BYTES
 from supervisor.web.wire import GRACE_S, LEAST_PER_S, channel_of
 
 FORWARDED = {
@@ -270,6 +271,28 @@ def test_who_trickles_is_refused_and_holds_no_thread(sent: bytes) -> None:
             "The request did not come within 20 s, nor 8192 bytes in each second."
         )
         assert wire.told == [(408, "127.0.0.1")]
+
+
+def test_what_is_far_too_long_is_refused_and_whoever_sends_it_is_told(tmp_path: Path) -> None:
+    with pages(tmp_path) as site:
+        browser = site.opened()
+        token = browser.get("/autopsies/open").token()
+        huge = bytes(LARGEST_BODY_BYTES)
+        answer = browser.upload("/autopsies/open", token, "bundle", "a.zip", huge)
+        assert (answer.code, json.loads(answer.body)["title"]) == (413, "Request Entity Too Large")
+        assert site.notes()[-1][2] == "too large: a request from 127.0.0.1"
+
+
+def test_who_is_refused_and_sends_on_is_let_go() -> None:
+    with Wire(greeting) as wire:
+        line = wire.connected(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
+        assert line.recv(4000).startswith(b"HTTP/1.1 413 ")
+        line.sendall(bytes(1000))
+        eventually(lambda: all(one._left for one in wire.channels), 5)
+        assert wire.channels
+        wire.clock.advance(GRACE_S + 1)
+        eventually(lambda: not wire.channels, 5)
+        line.close()
 
 
 def test_who_keeps_pace_or_asks_nothing_is_left_alone() -> None:

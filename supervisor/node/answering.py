@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 
 from supervisor.clock import Clock
-from supervisor.errors import StoreUnavailable
+from supervisor.errors import StoreBusy, StoreUnavailable
 from supervisor.node import port
 from supervisor.node.probe import own_usage
 from supervisor.store import Ledger, Reader
@@ -73,9 +73,14 @@ class Answering:
                 return self._counts()
 
     def _try_to_show(self, note: port.VitalsNote) -> None:
-        """Write vital signs; what is wrong with them alone is told, and stops nothing else."""
+        """Write vital signs; what is wrong with them alone is told, and stops nothing else.
+
+        Where others stay in the way the store is not away: the next ones are tried in 5 s.
+        """
         try:
             self._show(note)
+        except StoreBusy:
+            return
         except StoreUnavailable:
             raise
         except Exception as exc:

@@ -23,8 +23,12 @@ from supervisor.clock import SystemClock
 from supervisor.errors import ConfigError, StoreBusy, StoreUnavailable
 from supervisor.model.outcome import returned
 from supervisor.model.spec import TaskSpec
+from supervisor.node import port
+from supervisor.node.scribe import StoreScribe
 from supervisor.store import Ledger, Reader, Store, Transaction, migrations, open_store, postgresql
 from supervisor.store.schema import metadata
+from supervisor.store.vitals import VitalsBook
+from supervisor.telemetry.metrics import Metrics
 from supervisor.testing import ManualClock
 
 
@@ -301,6 +305,44 @@ def test_a_lock_that_somebody_keeps_is_not_waited_for_again(
             scene.ledger.run(lambda tx: _cancel_in_a_hurry(tx, task_id))
         assert not isinstance(error.value, StoreBusy)
     scene.cancel(task_id)
+
+
+IN_THE_WAY = """
+CREATE FUNCTION in_the_way() RETURNS trigger LANGUAGE plpgsql AS
+  $$ BEGIN RAISE EXCEPTION 'another one was first' USING ERRCODE = '40001'; END $$;
+CREATE TRIGGER in_the_way BEFORE INSERT ON vitals EXECUTE FUNCTION in_the_way();
+"""
+
+
+def test_others_in_the_way_of_vital_signs_do_not_take_the_store_away(
+    scene: Scene, driver: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.register()
+    answered = threading.Event()
+    scribe = StoreScribe(scene.store, NODE, SystemClock(), Metrics(version="t"), answered.set)
+    note = port.VitalsNote({"node": {"stage": "running"}, "workers": []})
+    book = VitalsBook(scene.store)
+    scribe.start()
+    try:
+        driver.execute(IN_THE_WAY)
+        assert _answers(scribe, answered, note) == [port.MarksRead(())]
+        assert book.latest(NODE) is None
+        driver.execute("DROP TRIGGER in_the_way ON vitals")
+        assert _answers(scribe, answered, note) == [port.MarksRead(())]
+        assert (latest := book.latest(NODE)) is not None and latest.node["stage"] == "running"
+    finally:
+        assert scribe.stop(10)
+    assert caplog.messages == []
+
+
+def _answers(
+    scribe: StoreScribe, answered: threading.Event, note: port.VitalsNote
+) -> list[port.Reply]:
+    """Hand in vital signs and a question behind them; return all that is answered."""
+    answered.clear()
+    scribe.ask(note, port.ReadMarks())
+    assert answered.wait(20)
+    return scribe.replies()
 
 
 def _cancel_in_a_hurry(tx: Transaction, task_id: str) -> None:

@@ -329,7 +329,9 @@ def test_others_in_the_way_of_vital_signs_do_not_take_the_store_away(
         assert book.latest(NODE) is None
         driver.execute("DROP TRIGGER in_the_way ON vitals")
         assert _answers(scribe, answered, note) == [port.MarksRead(())]
-        assert (latest := book.latest(NODE)) is not None and latest.node["stage"] == "running"
+        latest = book.latest(NODE)
+        assert latest is not None
+        assert latest.node["stage"] == "running"
     finally:
         assert scribe.stop(10)
     assert caplog.messages == []

@@ -60,11 +60,18 @@ class AlertBook:
             return [_view(row) for row in connection.execute(query)]
 
     def find(
-        self, before_at: datetime | None = None, before_of: str = "", limit: int = 50
+        self,
+        before_at: datetime | None = None,
+        before_of: str = "",
+        limit: int = 50,
+        *,
+        firing: bool = False,
     ) -> AlertPage:
-        """Return one page of all alerts."""
+        """Return one page of all alerts, or of those whose end nobody has told."""
         column = alerts.c
         query = sa.select(alerts).order_by(column.starts_at.desc(), column.fingerprint.desc())
+        if firing:
+            query = query.where(column.ends_at.is_(None))
         if before_at is not None:
             earlier = column.starts_at < before_at, column.fingerprint < before_of
             query = query.where(column.starts_at <= before_at, sa.or_(*earlier))

@@ -14,6 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from supervisor.model.states import Reason
 from supervisor.store.engine import Store
 from supervisor.store.ledger.audit import ACCESS_REASONS, SUPERVISOR
 from supervisor.store.numbers import ORDER_SLACK_S, ids_since
@@ -31,7 +32,8 @@ _SLACK = timedelta(seconds=ORDER_SLACK_S)
 class TrailFilter:
     """What to look for; empty fields ask nothing. `reasons` are any of these.
 
-    `only_people` leaves out what the supervisor did by itself, and submits; `with_access` tells who
+    `only_people` leaves out what the supervisor did by itself, and submits, which `operator` alone
+    does too, unless `reasons` name them: see `leaves_out_submits`. `with_access` tells who
     may see sign-ins, users, tokens and downloads too. `since` and `until` hold to the minute.
     """
 
@@ -78,12 +80,19 @@ class Trail:
         return TrailPage(lines, floor)
 
 
+def leaves_out_submits(wanted: TrailFilter) -> bool:
+    """Say whether submits are not looked for: among what somebody did only where named."""
+    if wanted.only_people:
+        return True
+    by_person = not wanted.task_id and wanted.operator not in ("", SUPERVISOR)
+    return by_person and Reason.SUBMITTED not in wanted.reasons
+
+
 def _stream(wanted: TrailFilter) -> list[Any]:
     """Return the condition that leads to an index."""
     if wanted.task_id:
         return [audit_log.c.task_id == wanted.task_id]
-    by_person = wanted.operator not in ("", SUPERVISOR)
-    return [sa.text(f"({BY_PEOPLE})")] if wanted.only_people or by_person else []
+    return [sa.text(f"({BY_PEOPLE})")] if leaves_out_submits(wanted) else []
 
 
 def _tests(wanted: TrailFilter) -> list[Any]:

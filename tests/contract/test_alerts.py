@@ -126,3 +126,14 @@ def test_what_it_says_may_be_anything(scene: Scene, book: AlertBook) -> None:
     tell(scene, odd)
     (kept,) = book.firing()
     assert (len(kept.name), len(kept.severity), kept.labels["c"]) == (200, 40, "ü<b>")
+
+
+def test_what_fires_is_found_in_pages(scene: Scene, book: AlertBook) -> None:
+    alike = [replace(SLOW, fingerprint=f"b{n}") for n in range(3)]
+    tell(scene, *alike, over(replace(SLOW, fingerprint="b9"), 5))
+    later = replace(SLOW, starts_at=START + timedelta(hours=1))
+    tell(scene, later)
+    first = book.find(limit=2, firing=True)
+    assert first.alerts == (seen(later, scene), seen(alike[2], scene))
+    second = book.find(first.next_at, first.next_of or "", 2, firing=True)
+    assert second == AlertPage((seen(alike[1], scene), seen(alike[0], scene)), None, None)

@@ -47,6 +47,8 @@ def test_each_filter_finds_its_own(scene: Scene, all_of_it: Trail) -> None:
         (TrailFilter(operator="anna"), ["canceled"]),
         (TrailFilter(operator="supervisor"), ["claimed"]),
         (TrailFilter(operator="nobody"), []),
+        (TrailFilter(operator="anna", reasons={"submitted"}), ["submitted"]),
+        (TrailFilter(operator="anna", reasons={"submitted"}, only_people=True), []),
         (TrailFilter(only_people=True), ["signed_in", "queue_paused", "canceled"]),
         (TrailFilter(only_people=True, with_access=False), ["queue_paused", "canceled"]),
         (TrailFilter(reasons=ACCESS_REASONS, only_people=True), ["signed_in"]),

@@ -183,6 +183,14 @@ def test_the_numbers_and_the_audit_are_those_of_the_pages(site: PagesUnderTest, 
     assert api.get(f"/audit?before={lines['next']}&limit=1").code == 200
     assert api.get("/audit?before=99999999999999999999").code == 422
     assert api.get("/audit?since=2026-01-01T00:00:00").code == 422
+    submitted(api)
+    mine = api.get("/audit?operator=token:ci").document
+    assert mine["without_submits"]
+    assert "submitted" not in {line["reason"] for line in mine["lines"]}
+    asked = api.get("/audit?operator=token:ci&reason=submitted").document
+    assert ({line["reason"] for line in asked["lines"]}, asked["without_submits"]) == (
+        {"submitted"}, False,
+    )  # fmt: skip
     told = {line["reason"] for line in api.get("/audit?limit=500").document["lines"]}
     assert "token_created" not in told  # only who manages access is told who came in
 

@@ -89,11 +89,8 @@ def take_alerts(visit: Visit, _: Nothing, body: Mapping[str, Any]) -> Taken:
 
 def list_alerts(visit: Visit, query: AlertsWanted, _: None) -> Alerts:
     """List what fires and has fired, newest first."""
-    book = visit.client.alerts
-    if query.firing:
-        return Alerts([_alert(one) for one in book.firing()[: query.limit]], None)
     at, of = continued(query.before)
-    found = book.find(at, of, query.limit)
+    found = visit.client.alerts.find(at, of, query.limit, firing=query.firing)
     following = None
     if found.next_at is not None:
         following = f"{found.next_at.isoformat()},{found.next_of}"

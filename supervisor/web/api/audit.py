@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from supervisor.model.access import Right
-from supervisor.store.trail import PAGE_MAX, TrailFilter
+from supervisor.store.trail import PAGE_MAX, TrailFilter, leaves_out_submits
 from supervisor.web.api.endpoint import READ, Endpoint
 from supervisor.web.api.task_shape import HistoryEntry
 from supervisor.web.visit import Visit
@@ -21,7 +21,13 @@ AuditId = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 class AuditWanted(msgspec.Struct, kw_only=True):
     """Which lines to list; what is left out means any."""
 
-    operator: Annotated[str, Meta(max_length=200, description="What this one did.")] = ""
+    operator: Annotated[
+        str,
+        Meta(
+            max_length=200,
+            description="What this one did; submits only with `reason=submitted`, or of one task.",
+        ),
+    ] = ""
     reason: Annotated[
         list[Annotated[str, Meta(max_length=40)]], Meta(description="Any of these; repeatable.")
     ] = []
@@ -34,10 +40,14 @@ class AuditWanted(msgspec.Struct, kw_only=True):
 
 
 class AuditLines(msgspec.Struct):
-    """One page, newest first; it may hold fewer lines than its limit and still have a `next`."""
+    """One page, newest first; it may hold fewer lines than its limit and still have a `next`.
+
+    `without_submits`: submits were not looked for.
+    """
 
     lines: list[HistoryEntry]
     next: int | None
+    without_submits: bool
 
 
 def list_audit(visit: Visit, query: AuditWanted, _: None) -> AuditLines:
@@ -45,24 +55,23 @@ def list_audit(visit: Visit, query: AuditWanted, _: None) -> AuditLines:
 
     Who came in, and what they took, is told to those alone who say who may come in.
     """
-    found = visit.client.trail.find(
-        TrailFilter(
-            operator=query.operator,
-            reasons=tuple(query.reason),
-            only_people=query.people,
-            with_access=visit.may(Right.MANAGE),
-            task_id=query.task_id or "",
-            since=query.since,
-            until=query.until,
-            before_id=query.before,
-            limit=query.limit,
-        )
+    wanted = TrailFilter(
+        operator=query.operator,
+        reasons=tuple(query.reason),
+        only_people=query.people,
+        with_access=visit.may(Right.MANAGE),
+        task_id=query.task_id or "",
+        since=query.since,
+        until=query.until,
+        before_id=query.before,
+        limit=query.limit,
     )
+    found = visit.client.trail.find(wanted)
     lines = [
         msgspec.convert(one, HistoryEntry, from_attributes=True)
         for one in veiled_trail(found.lines)
     ]
-    return AuditLines(lines, found.next_id)
+    return AuditLines(lines, found.next_id, leaves_out_submits(wanted))
 
 
 ENDPOINTS = (

@@ -22,7 +22,7 @@ from supervisor.model.access import Right
 from supervisor.model.states import Reason
 from supervisor.store import HistoryLine
 from supervisor.store.ledger.audit import ACCESS_REASONS, NoteReason
-from supervisor.store.trail import TrailFilter, TrailPage
+from supervisor.store.trail import TrailFilter, TrailPage, leaves_out_submits
 from supervisor.web import wording
 from supervisor.web.spreadsheet import as_csv
 from supervisor.web.visit import Answer, Room, Route, Visit, a_moment, argument, show
@@ -125,8 +125,8 @@ def listing(visit: Visit) -> Answer:
         all_of_it=_address(None),
         rows_most=FILE_ROWS_MOST,
         filtered=any(_given().values()),
-        # Submits are no acts of people here: what somebody submitted, the list of tasks has.
-        without_submits=bool(wanted.operator) and not wanted.task_id,
+        # What somebody submitted, the list of tasks has.
+        without_submits=bool(wanted.operator) and leaves_out_submits(wanted),
     )
 
 

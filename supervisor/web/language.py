@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from types import MappingProxyType
 
-from flask import Flask, g, request
+from flask import Flask, Response, current_app, g, request
 from flask_babel import Babel, gettext
 
 from supervisor.words.tongue import spoken
@@ -35,6 +35,18 @@ def language() -> str:
         return chosen
     liked = (_known(code) for code, _ in request.accept_languages if code != "*")
     return next(filter(None, liked), next(iter(LANGUAGES)))
+
+
+def remember(answer: Response, chosen: str) -> None:
+    """Let a browser say from now on that somebody wants this language; '' is no more of it."""
+    path = current_app.session_interface.get_cookie_path(current_app)
+    if not chosen:
+        answer.delete_cookie(COOKIE, path=path)
+        return
+    answer.set_cookie(
+        COOKIE, chosen, max_age=KEPT_S, path=path, secure=request.is_secure,
+        httponly=True, samesite="Lax",
+    )  # fmt: skip
 
 
 def _known(code: str) -> str | None:

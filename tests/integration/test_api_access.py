@@ -6,12 +6,15 @@ import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
-from api import Api
-from pages import Browser, PagesUnderTest, pages
+from api import Api, Told
+from pages import PASSWORD, Browser, PagesUnderTest, pages
 
 from supervisor.model.access import Role
+from supervisor.web.api.me import Language
+from supervisor.web.language import LANGUAGES
 
 BODY = {"type": "greet"}
 
@@ -91,6 +94,48 @@ def test_a_session_needs_its_own_token_to_change_anything(site: PagesUnderTest) 
     own = {"X-CSRF-Token": browser.get("/tasks").token()}
     assert api.ask("POST", path, data, Content_Type="application/json", **own).code == 200
     assert site.client.history(task_id)[-1].operator == "olga"
+
+
+def test_ones_own_password_and_language_are_changed_by_oneself(site: PagesUnderTest) -> None:
+    site.add_user("pia", Role.OPERATOR)
+    api, browser = signed_in(site, "pia")
+    elsewhere, _ = signed_in(site, "pia")
+    me = api.get("/me", Accept_Language="zh-CN").document
+    assert me == {
+        "name": "pia", "role": "operator", "rights": ["see tasks", "step in", "submit tasks"],
+        "language": "zh_Hans", "has_password": True,
+    }  # fmt: skip
+    own = {"Content_Type": "application/json", "X_CSRF_Token": browser.get("/").token()}
+
+    def post(path: str, **body: object) -> Told:
+        return api.ask("POST", path, json.dumps(body).encode(), **own)
+
+    chosen = post("/me/language", language="zh_Hans")
+    assert chosen.headers["Set-Cookie"].startswith("supervisor-language=zh_Hans; ")
+    assert "Max-Age=0" in post("/me/language", language=None).headers["Set-Cookie"]
+    assert list(post("/me/language", language="tlh").fields) == ["language"]
+    assert get_args(Language) == tuple(LANGUAGES)
+
+    other = "another long word"
+    assert post("/me/password", old="wrong", new=other).code == 422
+    assert list(post("/me/password", old=PASSWORD, new="short").fields) == ["new"]
+    assert post("/me/password", old=PASSWORD, new=other).document == {"name": "pia"}
+    assert elsewhere.get("/me").code == 401
+    assert site.browser().sign_in("pia", other).code == 200
+    assert ("pia", "password_changed", "pia") in site.notes()
+    token = Api(site.base, site.add_token("mine", Role.OPERATOR))
+    assert token.get("/me").document["has_password"] is False
+    assert token.post("/me/password", old=PASSWORD, new=other).code == 409
+
+
+def test_guessing_ones_password_is_slowed_down(site: PagesUnderTest) -> None:
+    site.add_user("gus")
+    api, browser = signed_in(site, "gus")
+    own = {"Content_Type": "application/json", "X_CSRF_Token": browser.get("/").token()}
+    body = json.dumps({"old": "no", "new": "a very long word"}).encode()
+    told = [api.ask("POST", "/me/password", body, **own) for _ in range(6)]
+    assert [one.code for one in told] == [422] * 5 + [429]
+    assert int(told[-1].headers["Retry-After"]) > 200
 
 
 def test_who_may_come_in_is_managed_by_who_may_say_so(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from supervisor.web.api import (
     bulk,
     dead,
     description,
+    me,
     nodes,
     numbers,
     queues,
@@ -39,6 +40,7 @@ ROOMS: tuple[ModuleType, ...] = (
     audit,
     alertmanager,
     access,
+    me,
     settings,
     description,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from flask import current_app, flash, make_response, request, session
+from flask import flash, make_response, request, session
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 from werkzeug.exceptions import BadRequest
@@ -16,7 +16,7 @@ from werkzeug.exceptions import BadRequest
 from supervisor.model.access import Right
 from supervisor.store.habit import LastLimits
 from supervisor.store.view import TypeView
-from supervisor.web.language import COOKIE, KEPT_S, LANGUAGES
+from supervisor.web.language import LANGUAGES, remember
 from supervisor.web.visit import Answer, Room, Route, Visit, go, show
 from supervisor.words.setting import in_force, scoped
 
@@ -67,14 +67,7 @@ def choose_language(_visit: Visit) -> Answer:
     if chosen and chosen not in LANGUAGES:
         raise BadRequest(_("The pages do not speak this language."))
     answer = make_response(go("/settings"))
-    path = current_app.session_interface.get_cookie_path(current_app)
-    if not chosen:
-        answer.delete_cookie(COOKIE, path=path)
-        return answer
-    answer.set_cookie(
-        COOKIE, chosen, max_age=KEPT_S, path=path, secure=request.is_secure,
-        httponly=True, samesite="Lax",
-    )  # fmt: skip
+    remember(answer, chosen)
     return answer
 
 

@@ -218,9 +218,13 @@ def _workers(rows: Rows, say: _Say) -> str:
 
 
 def _autopsies(rows: Rows, say: _Say) -> str:
+    """Ten groups that wait for the same."""
+    found = "thread_locks: MainThread waits for Account_' || (n % 10) || '._lock, held by Thread-1"
+    cause = f"""'[{{"code":"deadlock.in_process","confidence":0.95,"evidence":["{found}"]}}]'"""
     at = f"{rows.last_ms} - ({rows.ended} - n) * {STEP_MS}"
     return (
         "INSERT INTO autopsies (autopsy_id, task_id, attempt, node_id, pid, path, status,"
-        f" created_at, bytes, ms) SELECT 'a_' || {say.hex('n', 16)}, {_id(say, at)}, 1, 'node_0',"
-        f" 1, '/bundle', 'captured', {say.time(at)}, 1000, 500 FROM {say.series(rows.autopsies)}"
+        f" diagnosis, diagnosis_json, created_at, bytes, ms) SELECT 'a_' || {say.hex('n', 16)},"
+        f" {_id(say, at)}, 1, 'node_0', 1, '/bundle', 'captured', 'deadlock.in_process', {cause},"
+        f" {say.time(at)}, 1000, 500 FROM {say.series(rows.autopsies)}"
     )

@@ -2,6 +2,7 @@
 
 The pages are those of the site itself, so that a new room is measured without a word here; where an
 address names something, it is something of the store. A node runs beside and says what it sees.
+Pages are as people meet them, who share what is dear to count; the first one of all is told apart.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ from bench import idle, node, place
 from bench.bulk import Rows, count, ended_id, fill
 from bench.figure import Figure, at_most, quantile
 from supervisor.store import Ledger, Reader, Store, open_store
+from supervisor.store.bulk import BulkDesk
 from supervisor.web.site import ROUTES
 
 PAGE_MS, CORES, LAG_MS = 150.0, 0.2, 20.0
-#: Rounds over all pages; in each every page is asked once, and what viewers share is old again.
+#: Rounds over all pages; in each every page is asked once, and what is quick to read is old again.
 ROUNDS, ROUND_S = 40, 1.1
 VIEWERS, WATCHED_S, LOOK_S = 20, 40.0, 5.0
 #: The last task has ended this long ago: meanwhile the store was filled.
 BEFORE_S = 120
+#: What the act on many is about: some tasks of the last minutes; how long it may take.
+OF_THE_ACT, ACT_S = "state:timeout ended:<10m", 60.0
 #: Not pages: files, and what only leads on.
 NO_PAGES = frozenset({"audit_file", "tasks_file", "report", "bundle", "latest"})
 #: Lists that are asked for in other ways too.
@@ -54,8 +58,7 @@ class Site:
     def __post_init__(self) -> None:
         jar = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
         self._opener = urllib.request.build_opener(jar)
-        self.get(self.link)
-        self.took_ms.clear()
+        self.get(f"{self.link}&next=/healthz")
 
     def get(self, url: str, *, keeps: str = "") -> str:
         """Ask for a page; return it, '' where it is none. Raises: HTTPError."""
@@ -86,7 +89,8 @@ def measure(here: place.Place, scale: float) -> Iterator[Figure]:
         with closing(open_store(here.store, create=False)) as store:
             _say_much(store)
         with _served(here) as site:
-            paths = _pages(site, rows)
+            _first(site)
+            paths = _pages(site, rows, _act(here))
             yield from _each(here.kind, site, paths, max(3, int(ROUNDS * scale)))
             url = f"http://127.0.0.1:{port}/metrics"
             yield from _viewers(here.kind, site, paths, url, max(3.0, WATCHED_S * scale))
@@ -135,11 +139,36 @@ def _say_much(store: Store) -> None:
             tx.vitals.write(one.node_id, now - timedelta(seconds=back), document)
 
 
-def _pages(site: Site, rows: Rows) -> list[str]:
+def _first(site: Site) -> None:
+    """Ask for the first page before anybody has: all that is counted is counted while it waits."""
+    site.get(f"{site.base}/", keeps="first")
+    told = f"{site.took_ms.pop('first')[0]:.0f} ms, without a budget"
+    print(f"  /, the first page ever of a process: {told}", file=sys.stderr)
+
+
+def _act(here: place.Place) -> str:
+    """Let the pages' process carry out an act on many; return its id."""
+    with closing(open_store(here.store, create=False)) as store:
+        desk = BulkDesk(store, lambda _: None)
+        begun = desk.begin("rerun", OF_THE_ACT, by="bench", reason="to be looked at")
+        give_up = time.monotonic() + ACT_S
+        while (act := desk.get(begun.bulk_id)) is None or act.ended_at is None:
+            if time.monotonic() > give_up:
+                raise RuntimeError(f"an act on {OF_THE_ACT} is not over after {ACT_S:.0f} s")
+            time.sleep(0.1)
+    return begun.bulk_id
+
+
+def _pages(site: Site, rows: Rows, bulk_id: str) -> list[str]:
     """Return the address of every page; of those that name something, one that is there."""
+    group = re.search(
+        r"/autopsies/groups/([0-9a-f]{16})", site.get(f"{site.base}/autopsies/groups")
+    )
     known: Mapping[str, str] = {
         "task_id": ended_id(rows, rows.ended // 2),
         "autopsy_id": f"a_{rows.autopsies // 2:016x}",
+        "bulk_id": bulk_id,
+        "key": group[1] if group else "",
     }
     paths: list[str] = []
     for route in ROUTES:
@@ -173,7 +202,7 @@ def _each(kind: str, site: Site, paths: list[str], rounds: int) -> Iterator[Figu
         time.sleep(max(0.0, ROUND_S - (time.perf_counter() - began)))
     for path in paths:
         took = site.took_ms[path]
-        shown = re.sub(r"task_[0-9a-f]{32}|a_[0-9a-f]{16}", "…", path)
+        shown = re.sub(r"(task_|bulk_)?[0-9a-f]{32}|(a_)?[0-9a-f]{16}", "…", path)
         half, cpu_ms = statistics.median(took), spent[path] / rounds * 1000
         told = f"p50 {half:.0f} ms, most {max(took):.0f} ms, {cpu_ms:.0f} ms of CPU"
         print(f"  {shown}: {told}", file=sys.stderr)

@@ -42,5 +42,5 @@ def test_every_page_is_measured(kind: place.Kind) -> None:
     asked = {name.removeprefix("GET ").removesuffix(", p95") for name in names[:-3]}
     in_navigation = {room.name for room in NAVIGATION}
     assert asked >= {route.rule for route in ROUTES if route.name in in_navigation}
-    assert asked >= {"/tasks/…", "/autopsies/…", *rooms.ASKED}
+    assert asked >= {"/tasks/…", "/autopsies/…", "/autopsies/groups/…", "/bulk/…", *rooms.ASKED}
     assert all(figure.value > 0 for figure in figures)

@@ -11,13 +11,16 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-from harness import NodeUnderTest, Start, eventually, on_both_stores
+from harness import NodeUnderTest, eventually
 from invariants import Account, Ends
+from stores import FILE, SERVER_AND_REDIS
 from storm import APP, SETTINGS, chosen_seed, live
 
 from supervisor.client import Handle
@@ -39,13 +42,13 @@ ENDS: dict[str, Ends] = {
 }
 
 
-def interfere(node: NodeUnderTest, who: str, handle: Handle) -> None:
+def interfere(who: str, handle: Handle, pid: int) -> None:
     match who:
         case "cancel":
             handle.cancel(by="anna", reason="at the last moment")
         case "kill":
             with suppress(ProcessLookupError):
-                os.kill(node.attempts(handle.task_id)[0].pid, signal.SIGKILL)
+                os.kill(pid, signal.SIGKILL)
 
 
 def race(node: NodeUnderTest, who: str, runs: Path, rng: random.Random) -> list[Handle]:
@@ -58,45 +61,64 @@ def race(node: NodeUnderTest, who: str, runs: Path, rng: random.Random) -> list[
         handles.append(
             node.submit("sleeps", spec={"max_retries": 0, **limits}, path=str(runs), s=s)
         )
-    waiting: list[tuple[float, Callable[[], None]]] = []
-    begun: set[str] = set()
-    while who != "limit" and (live(node) or waiting):
-        now = time.time()
-        for handle in handles:
-            started_at = handle.view().started_at if handle.task_id not in begun else None
-            if started_at is not None:
-                begun.add(handle.task_id)
-                at = started_at.timestamp() + length_s - rng.uniform(*BEFORE_S[who])
-                waiting.append((at, lambda h=handle: interfere(node, who, h)))  # type: ignore[misc]
-        for at, strike in [one for one in waiting if one[0] <= now]:
-            strike()
-            waiting.remove((at, strike))
+    todo = {} if who == "limit" else {handle.task_id: handle for handle in handles}
+    waiting: list[tuple[float, Handle, int]] = []
+    while todo or waiting:
+        for task_id, pid, at in begun(runs):
+            if (handle := todo.pop(task_id, None)) is not None:
+                waiting.append((at + length_s - rng.uniform(*BEFORE_S[who]), handle, pid))
+        for one in [one for one in waiting if one[0] <= time.time()]:
+            interfere(who, *one[1:])
+            waiting.remove(one)
         time.sleep(0.002)
     return handles
 
 
-@on_both_stores
+def begun(runs: Path) -> list[tuple[str, int, float]]:
+    """Return (task, pid of its worker, when) of all that have begun, as they wrote it down."""
+    lines = runs.read_text().splitlines() if runs.exists() else []
+    words = [line.split() for line in lines]
+    return [(task_id, int(pid), float(at)) for task_id, _, pid, at in words]
+
+
+@dataclass(frozen=True)
+class Racecourse:
+    """A node, where its tasks write that they have begun, and the ends that each of them may have.
+
+    All races of one kind of store are run on it.
+    """
+
+    node: NodeUnderTest
+    runs: Path
+    expected: dict[str, Ends]
+
+
+@pytest.fixture(scope="module", params=[FILE, SERVER_AND_REDIS])
+def course(nursery: Any, request: pytest.FixtureRequest) -> Iterator[Racecourse]:
+    node = nursery.make(APP, SETTINGS, store=request.param)
+    node.start()
+    yield Racecourse(node, node.root / "runs", {})
+    assert nursery.close(node) == []
+
+
 @pytest.mark.parametrize("who", ENDS)
 def test_a_body_that_returns_at_that_moment(
-    start_node: Start, tmp_path: Path, who: str, capsys: pytest.CaptureFixture[str]
+    course: Racecourse, who: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where one side always wins it was no race: a busy machine may need more than one."""
     seed = chosen_seed()
     print("STORM_SEED =", seed)
-    rng = random.Random(seed)
-    node = start_node(APP, **SETTINGS)
-    runs = tmp_path / "runs"
-    expected: dict[str, Ends] = {}
+    rng, node = random.Random(seed), course.node
     for _ in range(RACES):
-        ids = [handle.task_id for handle in race(node, who, runs, rng)]
+        ids = [handle.task_id for handle in race(node, who, course.runs, rng)]
         eventually(lambda: live(node) == 0, 30, "all have ended")
-        expected |= dict.fromkeys(ids, ENDS[who])
+        course.expected.update(dict.fromkeys(ids, ENDS[who]))
         ends = Counter(str(view.state) for view in node.app.wait(ids, 5))
         if 0 < ends["SUCCESS"] < RACERS:
             break
     with capsys.disabled():
         print(f"[{who}: {dict(ends)}]", end=" ")
-    assert Account(node.query, expected, runs).violations() == []
+    assert Account(node.query, course.expected, course.runs).violations() == []
     assert ends.total() == RACERS
     assert 0 < ends["SUCCESS"] < RACERS
     assert node.events("loop.failed") == []

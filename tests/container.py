@@ -205,7 +205,8 @@ class Container:
     def _volumes(self) -> list[str]:
         words = []
         for source, target, is_read_only in compose.mounts(self.service):
-            place = self._file(source) if source.startswith(".") else self._volume(source, target)
+            is_path = source.startswith((".", "/"))
+            place = self._file(source) if is_path else self._volume(source, target)
             option = "--ro-bind" if is_read_only else "--bind"
             words += [*image.parents(target), option, str(place), target]
         return words

@@ -65,7 +65,13 @@ def rules() -> None:
     "--web-token-file",
     metavar="FILE",
     default="",
-    help="A token of role teller, with which Alertmanager tells the pages at --web-url.",
+    help="A token of role teller, with which Alertmanager tells the pages.",
+)
+@click.option(
+    "--web-hook-url",
+    type=BASE,
+    metavar="URL",
+    help="Where Alertmanager reaches the pages. [default: as --web-url]",
 )
 @click.option(
     "--threshold",
@@ -86,6 +92,7 @@ def rules_export(
     receivers: tuple[tuple[str, str], ...],
     token_file: str,
     web_token_file: str,
+    web_hook_url: str | None,
     thresholds: tuple[tuple[str, float], ...],
     force: bool,
 ) -> None:
@@ -105,7 +112,7 @@ def rules_export(
         Receivers(
             urls=dict(receivers),
             token_file=token_file,
-            pages=links.web if web_token_file else "",
+            pages=(web_hook_url or links.web) if web_token_file else "",
             pages_token_file=web_token_file,
         ),
     )

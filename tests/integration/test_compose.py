@@ -320,17 +320,35 @@ def stack(collector: otlp.Collector) -> Iterator[Stack]:
     if os.geteuid() != 0 or not shutil.which("bwrap"):
         pytest.skip("needs root and bubblewrap: users and namespaces are made")
     built = Path(tempfile.mkdtemp(prefix="image-"))
-    given = {**SECRETS, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
+    watch = built / "watch"
+    given = {
+        **SECRETS,
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+        "ALERTS_DIR": str(watch),
+    }
     made = Stack(Path(tempfile.mkdtemp(prefix="stack-")), given, image.build(built))
     try:
+        built.chmod(0o755)
+        export_rules(watch, "--web-hook-url", f"http://127.0.0.1:{made.ports['web']}")
         made.up()
         for name in NODES:
             made[name].wait_healthy()
         let_somebody_in(made)
+        told = made["node-1"].run("supervisor", "tokens", "create", "a", "--role", "teller")
+        (watch / "teller.token").write_text(told.stdout)
         yield made
     finally:
         made.down()
         shutil.rmtree(built)
+
+
+def export_rules(folder: Path, *flags: str) -> None:
+    """Write what watches as the page says, with a token that is read when it is needed."""
+    words = ["rules", "export", str(folder), "--web-token-file", "teller.token", *flags]
+    done = subprocess.run(
+        [sys.executable, "-m", "supervisor.cli", *words], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def let_somebody_in(stack: Stack) -> None:
@@ -481,6 +499,18 @@ def test_prometheus_scrapes_all_and_the_alertmanager_hears_of_it(stack: Stack) -
     assert failed == []
 
 
+def test_the_pages_hear_of_alerts_from_the_alertmanager(stack: Stack) -> None:
+    made = stack["node-1"].run("supervisor", "tokens", "create", "reads", "--json")
+    signed = {"Authorization": f"Bearer {document(made)['token']}"}
+    asked = Request(f"http://127.0.0.1:{stack.ports['web']}/api/v1/alerts", headers=signed)
+
+    def told() -> list[str]:
+        with urlopen(asked, timeout=10) as answer:
+            return [one["name"] for one in json.load(answer)["alerts"]]
+
+    eventually(lambda: "Watchdog" in told(), 90, "the alert that always fires, on the pages")
+
+
 def test_spans_of_tasks_come_from_the_nodes(
     stack: Stack, app: App, collector: otlp.Collector
 ) -> None:
@@ -495,7 +525,7 @@ def test_the_commands_of_the_page_work(stack: Stack) -> None:
     lines = re.findall(r"^docker compose exec (\S+) (.+)$", page, re.MULTILINE)
     assert len(lines) >= 3
     for service, line in lines:
-        done = stack[service].run(*shlex.split(line))
+        done = stack[service].run(*shlex.split(line.partition(" > ")[0]))
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 

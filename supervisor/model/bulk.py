@@ -1,8 +1,8 @@
 """An act on all tasks of a query: one object that is carried out step by step and can be stopped.
 
 Invariants: the query is frozen when the act begins (it names the moment until which its tasks were
-submitted), each task is answered on its own, and what is counted was written with it. Pure values;
-the ledger writes them, a web process carries them out.
+submitted, and had ended if they are to run again), each task is answered on its own, and what is
+counted was written with it. Pure values; the ledger writes them, a web process carries them out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-from supervisor.model.query import Query, Term
+from supervisor.model.query import Query, QueryError, Term, parse
 from supervisor.model.states import State
 
 
@@ -51,16 +51,19 @@ class Example:
 class BulkAct:
     """One act on many; over when it has `ended_at`, and then stopped by `ended_by` if that is set.
 
-    `total` is how many tasks there were when it began, None until they are counted. `answers`
-    counts each answer. `next_id` is the last id that it has gone through.
+    `total` is how many tasks there were when they were counted, None until then: `counted` are so
+    far, down to the id `counted_to`. `answers` counts each answer. `next_id` is the last id that it
+    has gone through.
     """
 
     bulk_id: str
-    verb: BulkVerb
+    verb: str
     query: str
     operator: str
     reason: str
     created_at: datetime
+    counted: int = 0
+    counted_to: str | None = None
     total: int | None = None
     done: int = 0
     refused: int = 0
@@ -73,20 +76,36 @@ class BulkAct:
     ended_by: str | None = None
 
     @property
+    def is_known(self) -> bool:
+        """False for an act of a later version: only who knows its verb and query carries it out."""
+        try:
+            parse(self.query)
+        except QueryError:
+            return False
+        return self.verb in tuple(BulkVerb)
+
+    @property
     def gone_through(self) -> int:
         """How many tasks have had their turn."""
         return self.done + self.refused
 
     @property
     def share(self) -> float | None:
-        """How much of it is done, from 0 to 1; None until its tasks are counted."""
+        """How much of it is done, from 0 to 1; None until its tasks are counted.
+
+        It comes to its end with fewer than it has counted when some have left the query meanwhile.
+        """
         if self.total is None:
             return None
+        if self.ended_at is not None and self.ended_by is None:
+            return 1.0
         return min(1.0, self.gone_through / self.total) if self.total else 1.0
 
 
 def frozen(query: Query, verb: BulkVerb, until: datetime) -> Query:
     """Return the query of those tasks that the verb is meant for and that there were by then."""
-    states = Term("state", tuple(map(str, MEANT_FOR[verb])))
-    moment = Term("submitted", (f"<={until.isoformat().removesuffix('+00:00')}Z",))
-    return (*query, *(term for term in (states, moment) if term not in query))
+    by_then = (f"<={until.isoformat().removesuffix('+00:00')}Z",)
+    bounds = [Term("state", tuple(map(str, MEANT_FOR[verb]))), Term("submitted", by_then)]
+    if verb is BulkVerb.RERUN:
+        bounds.append(Term("ended", by_then))
+    return (*query, *(term for term in bounds if term not in query))

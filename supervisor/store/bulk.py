@@ -7,8 +7,7 @@ again; the bell rings after its commit. The client offers it to the pages, the A
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -17,7 +16,7 @@ from supervisor.model.bulk import BulkAct, BulkVerb, frozen
 from supervisor.model.query import parse, render
 from supervisor.store.engine import Store
 from supervisor.store.ledger import Ledger
-from supervisor.store.ledger.bulk import bulk_act
+from supervisor.store.ledger.bulk import Hold, bulk_act
 from supervisor.store.schema import bulk_acts
 from supervisor.store.search import find_page
 from supervisor.store.view import TaskFilter
@@ -76,50 +75,47 @@ class BulkDesk:
     # --- who carries them out -----------------------------------------------------------------
 
     def open(self) -> list[BulkAct]:
-        """Return the acts that are not over, oldest first."""
-        query = sa.select(bulk_acts).where(sa.text("ended_at IS NULL"))
-        return self._read(query.order_by(bulk_acts.c.created_at).limit(ROWS_MAX))
+        """Return the acts that are not over, oldest first, but for those of a later version."""
+        query = sa.select(bulk_acts).where(
+            sa.text("ended_at IS NULL"), bulk_acts.c.verb.in_(list(BulkVerb))
+        )
+        found = self._read(query.order_by(bulk_acts.c.created_at).limit(ROWS_MAX))
+        return [act for act in found if act.is_known]
 
     def hold(self, act: BulkAct, holder: str) -> BulkAct | None:
         """Take or keep an act; None when it has moved or is another's."""
-        return self._keep(act, holder, None)
-
-    def count(self, act: BulkAct, holder: str) -> BulkAct | None:
-        """Count the tasks of an act that is held; None when it was lost on the way."""
-        wanted, total = self._wanted(act), 0
-        while True:
-            found_ids, next_id = self._find(wanted, COUNTED_AT_ONCE)
-            total += len(found_ids)
-            kept = self._keep(act, holder, total if next_id is None else None)
-            if kept is None or next_id is None:
-                return kept
-            wanted = replace(wanted, before_id=next_id)
+        hold = self._hold(holder)
+        return self._ledger.run(lambda tx: tx.bulk.hold(act, hold))
 
     def step(self, act: BulkAct, holder: str) -> BulkAct | None:
-        """Act on the next tasks of an act; None when it has moved or is another's."""
-        task_ids, next_id = self._find(replace(self._wanted(act), before_id=act.next_id), STEP)
-        now = self._ledger.clock.now()
-        moved = self._ledger.run(
-            lambda tx: tx.bulk.step(act, holder, task_ids, next_id, hold_s=HOLD_S, now=now)
-        )
+        """Count the next tasks of an act, or once all are counted act on the next.
+
+        None when it has moved or is another's.
+        """
+        if act.total is None:
+            ids, next_id = self._find(act, act.counted_to, COUNTED_AT_ONCE)
+            hold = self._hold(holder)
+            return self._ledger.run(lambda tx: tx.bulk.count(act, hold, len(ids), next_id))
+        ids, next_id = self._find(act, act.next_id, STEP)
+        hold = self._hold(holder)
+        moved = self._ledger.run(lambda tx: tx.bulk.step(act, hold, ids, next_id))
         if moved is not None and moved.done > act.done:
-            self._ring(act.verb)
+            self._ring(BulkVerb(act.verb))
         return moved
 
     def release(self, holder: str) -> None:
         """Hold nothing any more, so that another one goes on at once."""
         self._ledger.run(lambda tx: tx.bulk.release(holder))
 
-    def _keep(self, act: BulkAct, holder: str, total: int | None) -> BulkAct | None:
+    def _hold(self, holder: str) -> Hold:
         now = self._ledger.clock.now()
-        return self._ledger.run(lambda tx: tx.bulk.hold(act, holder, HOLD_S, now, total))
+        return Hold(holder, now, now + timedelta(seconds=HOLD_S))
 
-    def _wanted(self, act: BulkAct) -> TaskFilter:
-        return TaskFilter(terms=parse(act.query), as_of=act.created_at)
-
-    def _find(self, wanted: TaskFilter, limit: int) -> tuple[list[str], str | None]:
+    def _find(self, act: BulkAct, from_id: str | None, limit: int) -> tuple[list[str], str | None]:
+        """Return the next ids of an act's query, and from where it goes on."""
+        wanted = TaskFilter(terms=parse(act.query), before_id=from_id)
         with self._store.reading() as connection:
-            found = find_page(connection, wanted, wanted.as_of or self._store.clock.now(), limit)
+            found = find_page(connection, wanted, act.created_at, limit)
         return found.ids, found.next_id
 
     def _read(self, query: sa.Select[tuple[object, ...]]) -> list[BulkAct]:

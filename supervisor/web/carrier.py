@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, suppress
 import uuid_utils
 
 from supervisor.client import Client
+from supervisor.clock import SystemClock
 from supervisor.errors import StoreUnavailable
 from supervisor.model.bulk import BulkAct
 from supervisor.store.bulk import BulkDesk
@@ -31,6 +32,8 @@ class Carrier:
         self._client = client
         self._holder = f"web_{uuid_utils.uuid7().hex}"
         self._over = threading.Event()
+        self._clock = SystemClock()
+        self._failed: dict[str, float] = {}
 
     def going(self) -> AbstractContextManager[None]:
         """Carry out what there is for the length of the block."""
@@ -59,13 +62,16 @@ class Carrier:
         return moved
 
     def _tried(self, desk: BulkDesk, act: BulkAct) -> bool:
-        """Take a step of an act; one that this version cannot read stops no other."""
+        """Take a step of an act; one that fails stops no other, and has its turn later."""
+        if self._clock.mono() < self._failed.get(act.bulk_id, -AGAIN_S) + AGAIN_S:
+            return False
         try:
             return self._step(desk, act)
         except StoreUnavailable:
             raise
         except Exception as exc:
             emit("web.failed", exc_info=True, route="bulk", error=type(exc).__name__)
+            self._failed[act.bulk_id] = self._clock.mono()
             return False
 
     def _step(self, desk: BulkDesk, act: BulkAct) -> bool:
@@ -74,5 +80,4 @@ class Carrier:
             if held is None:
                 return False
             act = held
-        step = desk.count if act.total is None else desk.step
-        return step(act, self._holder) is not None
+        return desk.step(act, self._holder) is not None

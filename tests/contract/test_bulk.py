@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from datetime import timedelta, timezone
+from functools import partial
 
 import pytest
+import sqlalchemy as sa
 from ledger_scene import START, Scene
 
 from supervisor.errors import Refused
 from supervisor.model import outcome as ended
+from supervisor.model.access import Role
 from supervisor.model.bulk import CHANGED, BulkAct, BulkVerb, Example
 from supervisor.model.query import QueryError
 from supervisor.model.states import State
 from supervisor.store import Store, bulk, search
 from supervisor.store.bulk import BulkDesk
+from supervisor.store.record import TokenRecord, UserRecord
+from supervisor.store.session import Ordered
 
 
 @pytest.fixture
@@ -35,9 +40,18 @@ def carry(desk: BulkDesk, act: BulkAct, holder: str = "web_1") -> BulkAct:
     held = desk.hold(act, holder)
     while held is not None and held.ended_at is None:
         act = held
-        held = desk.count(act, holder) if act.total is None else desk.step(act, holder)
+        held = desk.step(act, holder)
     assert held is not None
     return held
+
+
+def counted(desk: BulkDesk, act: BulkAct, holder: str = "web_1") -> BulkAct:
+    """Count all tasks of an act."""
+    while act.total is None:
+        moved = desk.step(act, holder)
+        assert moved is not None
+        act = moved
+    return act
 
 
 def test_all_tasks_of_the_query_that_there_were_are_acted_on(
@@ -75,14 +89,11 @@ def test_all_tasks_of_the_query_that_there_were_are_acted_on(
 def test_what_has_left_the_query_is_told_and_not_acted_on(scene: Scene, desk: BulkDesk) -> None:
     scene.submit()
     second = scene.submit()
-    act = desk.hold(begin(desk, "state:pending"), "web_1")
-    assert act is not None
-    act = desk.count(act, "web_1")
-    assert act is not None
-    page = desk._find(desk._wanted(act), 10)
+    act = counted(desk, begin(desk, "state:pending"))
+    page = desk._find(act, None, 10)
     (claim,) = scene.claim(1)
     with scene.ledger.transaction() as tx:
-        moved = tx.bulk.step(act, "web_1", *page, hold_s=5, now=act.created_at)
+        moved = tx.bulk.step(act, desk._hold("web_1"), *page)
     assert moved is not None
     assert (moved.done, moved.refused, moved.answers) == (1, 1, {"canceled": 1, CHANGED: 1})
     assert moved.examples == (Example(claim.task_id, CHANGED, "it is RUNNING now"),)
@@ -107,11 +118,8 @@ def test_one_holds_it_until_it_is_silent_for_too_long(
     for _ in range(6):
         scene.submit()
     act = begin(desk)
-    first = desk.hold(act, "web_1")
-    assert first is not None
-    first = desk.count(first, "web_1")
-    assert first is not None
-    assert desk.hold(act, "web_2") is None
+    first = counted(desk, act)
+    assert desk.hold(first, "web_2") is None
     assert desk.step(first, "web_2") is None
     step = desk.step(first, "web_1")
     assert step is not None
@@ -141,9 +149,7 @@ def test_it_is_stopped_and_what_is_done_stays(
 ) -> None:
     monkeypatch.setattr(bulk, "STEP", 2)
     ids = [scene.submit() for _ in range(4)]
-    held = desk.hold(begin(desk), "web_1")
-    assert held is not None
-    step = desk.step(held, "web_1")
+    step = desk.step(counted(desk, begin(desk)), "web_1")
     assert step is not None
     assert desk.stop(step.bulk_id, by="bert", reason="enough")
     assert not desk.stop(step.bulk_id, by="bert", reason="enough")
@@ -186,3 +192,131 @@ def test_what_cannot_be_begun_is_refused(desk: BulkDesk) -> None:
             desk.begin(verb, "", by=by, reason=reason)
     assert desk.get("bulk_1") is None
     assert not desk.stop("bulk_1", by="a", reason="b")
+
+
+def test_counting_goes_step_by_step_and_on_in_another_process(
+    scene: Scene, desk: BulkDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "COUNTED_AT_ONCE", 4)
+    for _ in range(10):
+        scene.submit()
+    act = begin(desk)
+    seen = []
+    for holder in ("web_1", "web_1", "web_2"):
+        moved = desk.step(act, holder)
+        assert moved is not None
+        assert desk.step(act, holder) is None, "tasks were counted twice"
+        assert desk.get(act.bulk_id) == moved
+        seen.append((moved.counted, moved.total, moved.gone_through, moved.share))
+        desk.release(holder)
+        act = desk.open()[0]
+    assert seen == [(4, None, 0, None), (8, None, 0, None), (10, 10, 0, 0.0)]
+    assert carry(desk, act, "web_2").done == 10
+
+
+def test_it_is_stopped_while_it_is_counted(
+    scene: Scene, desk: BulkDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "COUNTED_AT_ONCE", 1)
+    ids = [scene.submit() for _ in range(3)]
+    step = desk.step(begin(desk), "web_1")
+    assert step is not None
+    assert desk.stop(step.bulk_id, by="bert", reason="enough")
+    assert desk.step(step, "web_1") is None
+    assert {scene.state(one) for one in ids} == {State.PENDING}
+
+
+def test_an_act_on_nothing_is_done_at_once(desk: BulkDesk, rung: list[str]) -> None:
+    done = carry(desk, begin(desk))
+    assert (done.total, done.done, done.refused, done.share) == (0, 0, 0, 1.0)
+    assert (done.ended_by, rung) == (None, [])
+
+
+def test_one_of_a_later_version_is_left_alone_and_can_be_stopped(
+    scene: Scene, desk: BulkDesk
+) -> None:
+    task_id = scene.submit()
+    later = [begin(desk) for _ in range(2)]
+    for act, change in zip(later, ("verb = 'hold'", "query = 'mood:bad'"), strict=True):
+        change += """, answers = '{"more": 1}'"""
+        statement = sa.text(f"UPDATE bulk_acts SET {change} WHERE bulk_id = '{act.bulk_id}'")
+        with scene.store.writing() as session:
+            session.write(partial(Ordered, statement, ()))
+    own = begin(desk)
+    assert desk.open() == [own]
+    assert carry(desk, own).done == 1
+    found = {one.bulk_id: one for one in desk.latest()}
+    assert [(found[one.bulk_id].verb, found[one.bulk_id].is_known) for one in (*later, own)] == [
+        ("hold", False), ("cancel", False), ("cancel", True),
+    ]  # fmt: skip
+    for one in later:
+        assert desk.stop(one.bulk_id, by="bert", reason="it waits for ever")
+        stopped = desk.get(one.bulk_id)
+        assert stopped is not None
+        assert (stopped.verb, stopped.ended_by) == (found[one.bulk_id].verb, "bert")
+    assert scene.state(task_id) is State.CANCELED
+
+
+def test_acts_that_overlap_do_everything_once(
+    scene: Scene, desk: BulkDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "STEP", 3)
+    ids = [scene.submit() for _ in range(8)]
+    acts = [desk.begin("cancel", "type:greet", by=by, reason="b") for by in ("anna", "bert")]
+    acts = [counted(desk, act, act.operator) for act in acts]
+    while any(act.ended_at is None for act in acts):
+        for n, act in enumerate(acts):
+            acts[n] = act if act.ended_at else desk.step(act, act.operator) or act
+    assert [act.total for act in acts] == [8, 8]
+    assert sum(act.done for act in acts) == 8
+    assert sum(act.answers.get("canceled", 0) for act in acts) == 8
+    assert {len(scene.trail(one)) for one in ids} == {2}
+
+
+def test_what_ends_after_it_was_seen_is_not_run_again(scene: Scene, desk: BulkDesk) -> None:
+    how = ended.raised("Error", "no", "", retryable=False)
+    first, second = scene.running(), scene.running()
+    scene.finish(first, how)
+    seen = scene.now
+    scene.pass_time(10)
+    scene.finish(second, how)
+    done = carry(desk, desk.begin("rerun", "error:Error", by="a", reason="b", seen_at=seen))
+    assert (done.total, done.done) == (1, 1)
+    assert scene.state(first.task_id) is State.PENDING
+    assert scene.state(second.task_id) is State.FAILED
+
+
+def test_what_goes_while_it_is_carried_out_is_not_waited_for(scene: Scene, desk: BulkDesk) -> None:
+    scene.submit()
+    act = counted(desk, begin(desk, "state:pending"))
+    scene.claim()
+    done = carry(desk, act)
+    assert (done.total, done.done, done.refused, done.share) == (1, 0, 0, 1.0)
+
+
+@pytest.mark.parametrize("how", ["disabled", "removed", "revoked"])
+def test_who_is_let_in_no_more_has_no_act_that_goes_on(
+    scene: Scene, desk: BulkDesk, how: str
+) -> None:
+    scene.submit()
+    operator = "token:ann" if how == "revoked" else "ann"
+    theirs = desk.begin("cancel", "", by=operator, reason="b")
+    other = desk.begin("cancel", "", by="bert", reason="b")
+    told = {"name": "ann", "role": Role.OPERATOR, "sees_autopsies": False, "created_by": "root"}
+    user = UserRecord(**told, password="h", created_at=START, changed_at=START)
+    token = TokenRecord(**told, token_hash="h", created_at=START, ends_at=None)
+    with scene.ledger.transaction() as tx:
+        assert tx.access.add_user(user)
+        assert tx.access.add_token(token)
+    with scene.ledger.transaction() as tx:
+        assert {
+            "disabled": lambda: tx.access.disable_user("ann", "-", "root", scene.now),
+            "removed": lambda: tx.access.remove_user("ann", "root", scene.now),
+            "revoked": lambda: tx.access.revoke_token("ann", "root", scene.now),
+        }[how]()
+    found = desk.get(theirs.bulk_id)
+    assert found is not None
+    assert (found.ended_by, desk.open()) == ("root", [other])
+    newest = scene.reader.audit(limit=1)[0]
+    assert newest.note == f"{theirs.bulk_id}: 0 done, 0 not: {operator} is let in no more"
+    assert desk.step(theirs, "web_1") is None

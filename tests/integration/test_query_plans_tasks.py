@@ -85,6 +85,9 @@ def _ask(store: Store, wire: Wire) -> None:
         act = desk.begin("rerun", "queue:queue_1", by="ann", reason="r")
         held = desk.hold(act, "me")
         assert held is not None
+        while held.total is None:
+            held = desk.step(held, "me")
+            assert held is not None
         step = desk.step(held, "me")
         assert step is not None
         assert step.done == STEP

@@ -2,7 +2,8 @@
 
 Invariants: passwords, keys and tokens come hashed and are kept so; every change and every sign-in
 has its note in the trail, in the same transaction; who is removed or gets a new password has no
-session left. Called through `Transaction`.
+session left, and who is let in no more has no act on many that goes on. Called through
+`Transaction`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from datetime import datetime
 from sqlalchemy import bindparam, delete, select, update
 
 from supervisor.store.ledger.audit import UNKNOWN_OPERATOR, NoteReason, write_general_note
+from supervisor.store.ledger.bulk import Bulk
 from supervisor.store.record import TokenRecord, UserRecord
 from supervisor.store.schema import api_tokens, store_facts, web_sessions, web_users
 from supervisor.store.session import Ordered, Session, insert_into, ordered
@@ -74,6 +76,7 @@ class Access:
             return False
         self._session.write(_delete_sessions, name)
         write_general_note(self._session, now, NoteReason.USER_DISABLED, name, by)
+        self._stop_acts(name, by, now)
         return True
 
     def remove_user(self, name: str, by: str, now: datetime) -> bool:
@@ -83,6 +86,7 @@ class Access:
         if self._session.write(_delete_user, name) == 0:
             return False
         write_general_note(self._session, now, NoteReason.USER_REMOVED, name, by)
+        self._stop_acts(name, by, now)
         return True
 
     def begin_session(
@@ -147,7 +151,12 @@ class Access:
         if self._session.write(_delete_token, name) == 0:
             return False
         write_general_note(self._session, now, NoteReason.TOKEN_REVOKED, name, by)
+        self._stop_acts(f"token:{name}", by, now)
         return True
+
+    def _stop_acts(self, operator: str, by: str, now: datetime) -> None:
+        why = f"{operator} is let in no more"
+        Bulk(self._session).stop_all_of(operator, by=by, why=why, now=now)
 
     def web_key(self, new: str) -> str:
         """Return the key of the store's web processes; it is `new` when there was none."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -54,6 +54,15 @@ _ACTS: Mapping[BulkVerb, Callable[[Session, Sequence[str], Act], list[Acted]]] =
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Who keeps an act away from others, from when on and until when."""
+
+    holder: str
+    now: datetime
+    until: datetime
+
+
 class Bulk:
     """The verbs about acts on many, within one open transaction."""
 
@@ -83,32 +92,28 @@ class Bulk:
         write_general_note(self._session, now, NoteReason.BULK_BEGUN, told, by)
         return begun
 
-    def hold(
-        self, seen: BulkAct, holder: str, hold_s: float, now: datetime, total: int | None = None
-    ) -> BulkAct | None:
-        """Take or keep an act, and write down its total; None when it has moved or is another's."""
-        act = self._own(seen, holder, now)
+    def hold(self, seen: BulkAct, hold: Hold) -> BulkAct | None:
+        """Take or keep an act; None when it has moved or is another's."""
+        act = self._own(seen, hold)
+        return None if act is None else self._write(act)
+
+    def count(self, seen: BulkAct, hold: Hold, found: int, next_id: str | None) -> BulkAct | None:
+        """Count so many more tasks and move on to `next_id`; its answer is as that of `step`."""
+        act = self._own(seen, hold)
         if act is None:
             return None
-        until = now + timedelta(seconds=hold_s)
-        known = act.total if total is None else total
-        return self._write(replace(act, total=known, holder=holder, held_until=until))
+        counted = act.counted + found
+        total = counted if next_id is None else None
+        return self._write(replace(act, counted=counted, counted_to=next_id, total=total))
 
     def step(
-        self,
-        seen: BulkAct,
-        holder: str,
-        task_ids: Sequence[str],
-        next_id: str | None,
-        *,
-        hold_s: float,
-        now: datetime,
+        self, seen: BulkAct, hold: Hold, task_ids: Sequence[str], next_id: str | None
     ) -> BulkAct | None:
         """Act on these tasks and move on to `next_id`, None at the end of the query.
 
         Returns None, and does nothing, when the act has moved or is another's.
         """
-        act = self._own(seen, holder, now)
+        act, now = self._own(seen, hold), hold.now
         if act is None:
             return None
         answers = self._act(act, task_ids, now)
@@ -123,8 +128,6 @@ class Bulk:
             answers=dict(counts),
             examples=(*act.examples, *refused)[:EXAMPLES_MAX],
             next_id=next_id or act.next_id,
-            holder=holder,
-            held_until=now + timedelta(seconds=hold_s),
             ended_at=now if next_id is None else None,
         )
         if next_id is None:
@@ -142,17 +145,24 @@ class Bulk:
         self._note_end(stopped, by, now, f": {reason}")
         return True
 
+    def stop_all_of(self, operator: str, *, by: str, why: str, now: datetime) -> None:
+        """End what somebody has begun."""
+        for (bulk_id,) in self._session.rows(_select_open_of, operator):
+            self.stop(bulk_id, by=by, reason=why, now=now)
+
     def release(self, holder: str) -> None:
         """Hold nothing any more, so that another one goes on at once."""
         self._session.write(_release, holder)
 
-    def _own(self, seen: BulkAct, holder: str, now: datetime) -> BulkAct | None:
-        """Return the act as it is if this holder may move it on from where it was seen."""
+    def _own(self, seen: BulkAct, hold: Hold) -> BulkAct | None:
+        """Return the act as it is, held, if it may be moved on from where it was seen."""
         act = self._find(seen.bulk_id)
-        if act is None or act.ended_at is not None or act.next_id != seen.next_id:
+        if act is None or act.ended_at is not None or _place(act) != _place(seen):
             return None
-        is_free = act.held_until is None or act.held_until <= now
-        return act if is_free or act.holder in (None, holder) else None
+        is_free = act.held_until is None or act.held_until <= hold.now
+        if not is_free and act.holder not in (None, hold.holder):
+            return None
+        return replace(act, holder=hold.holder, held_until=hold.until)
 
     def _find(self, bulk_id: str) -> BulkAct | None:
         row = self._session.row(_select, bulk_id)
@@ -164,7 +174,7 @@ class Bulk:
         states = {row[0]: State(row[1]) for row in self._session.rows_of(_select_states, task_ids)}
         ready = [task_id for task_id in task_ids if states.get(task_id) in left]
         why = Act(act.operator, f"{cut(act.reason, REASON_MAX)} ({act.bulk_id})", now)
-        answers = _ACTS[act.verb](self._session, ready, why) if ready else []
+        answers = _ACTS[BulkVerb(act.verb)](self._session, ready, why) if ready else []
         changed = [
             Acted(task_id=task_id, answer=CHANGED, state=states.get(task_id),
                   detail=f"it is {states.get(task_id, 'gone')} now")
@@ -187,23 +197,32 @@ class Bulk:
         write_general_note(self._session, now, reason, told, by)
 
 
+def _place(act: BulkAct) -> tuple[str | None, int | None, str | None]:
+    return act.counted_to, act.total, act.next_id
+
+
 def bulk_act(row: Any, decode: Callable[[Any], Any]) -> BulkAct:
     """Return a row of `bulk_acts`, in the order of its columns, as a value."""
     (bulk_id, verb, query, operator, reason, created_at, total, done, refused, document, next_id,
      holder, held_until, ended_at, ended_by) = row  # fmt: skip
-    kept = json.loads(document)
+    kept = {"answers": {}, "examples": (), **json.loads(document)}
     return BulkAct(
         bulk_id=bulk_id,
-        verb=BulkVerb(verb),
+        verb=verb,
         query=query,
         operator=operator,
         reason=reason,
         created_at=decode(created_at),
+        counted=kept.get("counted", 0),
+        counted_to=kept.get("counted_to"),
         total=None if total == _UNCOUNTED else total,
         done=done,
         refused=refused,
         answers=kept["answers"],
-        examples=tuple(Example(**one) for one in kept["examples"]),
+        examples=tuple(
+            Example(one["task_id"], one["answer"], one.get("detail", ""))
+            for one in kept["examples"]
+        ),
         next_id=next_id,
         holder=holder,
         held_until=decode(held_until),
@@ -213,8 +232,12 @@ def bulk_act(row: Any, decode: Callable[[Any], Any]) -> BulkAct:
 
 
 def _document(act: BulkAct) -> str:
-    examples = [asdict(one) for one in act.examples]
-    whole = {"answers": dict(act.answers), "examples": examples}
+    whole = {
+        "answers": dict(act.answers),
+        "examples": [asdict(one) for one in act.examples],
+        "counted": act.counted,
+        "counted_to": act.counted_to,
+    }
     return json.dumps(whole)
 
 
@@ -227,6 +250,13 @@ def _insert() -> Ordered:
 def _select() -> Ordered:
     query = select(bulk_acts).where(bulk_acts.c.bulk_id == bindparam("the_act"))
     return ordered(query.with_for_update(), "the_act")
+
+
+def _select_open_of() -> Ordered:
+    query = select(bulk_acts.c.bulk_id).where(
+        text("ended_at IS NULL"), bulk_acts.c.operator == bindparam("who")
+    )
+    return ordered(query.order_by(bulk_acts.c.created_at), "who")
 
 
 def _select_states(size: int) -> Ordered:

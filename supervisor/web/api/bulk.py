@@ -40,15 +40,18 @@ class BulkExample(msgspec.Struct):
 class Bulk(msgspec.Struct, kw_only=True):
     """One act on many; over when it has `ended_at`, and then stopped by `ended_by` if that is set.
 
-    `total` is null until the tasks are counted. `answers` counts each answer.
+    `total` is null until the tasks are counted, `counted` how many are so far. `answers` counts
+    each answer. `is_known` false: it is of a later version, which carries it out.
     """
 
     bulk_id: str
-    verb: BulkVerb
+    verb: str
     query: str
     operator: str
     reason: str
     created_at: Moment
+    is_known: bool
+    counted: int
     total: int | None
     done: int
     refused: int

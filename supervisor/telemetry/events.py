@@ -235,6 +235,10 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
             ),
             _event(_W, "web.unrecorded", "A refusal is not in the audit trail.", "error"),
             _event(_E, "web.failed", "A page raised: a bug.", "route", "error"),
+            _event(
+                _E, "web.troubled", "What is done beside the pages raised: a bug; it goes on.",
+                "what", "error", "remedy",
+            ),
             # The store
             _event(_E, "store.lost", "The store does not answer; claims stop.", "error"),
             _event(_I, "store.recovered", "The store answers again.", "away_s"),

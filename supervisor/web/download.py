@@ -69,6 +69,7 @@ def sent(visit: Visit, record: AutopsyRecord) -> Answer:
     )
     answer.content_length = size
     answer.headers["Accept-Ranges"] = "none"
+    del answer.headers["Cache-Control"]  # as for every page: nothing of it is kept on the way
     return answer
 
 

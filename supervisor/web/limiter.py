@@ -7,6 +7,7 @@ when it starts. Safe to share between threads.
 
 from __future__ import annotations
 
+import ipaddress
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -22,6 +23,18 @@ KEYS_MAX = 10_000
 KEY_LENGTH = 100
 
 Key = tuple[str, ...]
+
+
+def stranger(address: str) -> str:
+    """Return what addresses have in common that one host may have: of IPv6 the network of 64."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address[:KEY_LENGTH]
+    if found.version == 4:
+        return str(found)
+    inner = found.ipv4_mapped
+    return str(ipaddress.ip_network((found, 64), strict=False) if inner is None else inner)
 
 
 class Pace:
@@ -91,7 +104,7 @@ class Limiter:
 
 def _keys(name: str, address: str) -> Mapping[Key, int]:
     folded = name[:KEY_LENGTH].casefold()
-    address = address[:KEY_LENGTH]
+    address = stranger(address)
     return {
         ("pair", folded, address): PAIR_MAX,
         ("address", address): ADDRESS_MAX,

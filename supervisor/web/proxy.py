@@ -1,7 +1,7 @@
 """What is believed of a reverse proxy: who asks, by which scheme and host, below which path.
 
 Invariant: the headers of a peer that is not in `web_proxies` have no effect whatever; of one that
-is, the value nearest to us counts, and a prefix that is no plain path is ignored.
+is, the value nearest to us counts, and an address or prefix that is none is ignored.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ class Proxies:
             for name in _FORWARDED:
                 environ.pop(name, None)
             return self._plain(environ, start_response)
-        prefix = environ.pop("HTTP_X_FORWARDED_PREFIX", "").rpartition(",")[2].strip().rstrip("/")
+        asker = _last(environ.pop("HTTP_X_FORWARDED_FOR", ""))
+        if is_address(asker):
+            environ["HTTP_X_FORWARDED_FOR"] = asker
+        prefix = _last(environ.pop("HTTP_X_FORWARDED_PREFIX", "")).rstrip("/")
         if _PREFIX.match(prefix):
             environ["HTTP_X_FORWARDED_PREFIX"] = prefix
         return self._forwarded(environ, start_response)
@@ -52,6 +55,19 @@ class Proxies:
         except ValueError:  # a Unix socket has no address
             return False
         return any(address in network for network in self._trusted)
+
+
+def _last(values: str) -> str:
+    return values.rpartition(",")[2].strip()
+
+
+def is_address(text: str) -> bool:
+    """Say whether this is an IP address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def is_loopback(host: str) -> bool:

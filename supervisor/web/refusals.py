@@ -1,15 +1,19 @@
 """What this site refused, written down: by whom, what, from where; never a flood.
 
-Secret kept here: how much is written. Of one kind and one asker a few notes a minute, of all
-together some dozens; how many more there were stands in the next one that is written. The log gets
-the same. Safe to share between threads.
+Secret kept here: how much is written. In a minute a few notes of one kind by one asker, some more
+of the same asker, some dozens of all; strangers and those who are known have each their own. When
+the minute is over a note says of each how many more there were. The log gets what is written one by
+one. Safe to share between threads.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from flask import Flask, Response, g, request
@@ -18,13 +22,19 @@ from supervisor.client import Client
 from supervisor.clock import Clock
 from supervisor.errors import StoreUnavailable
 from supervisor.telemetry.events import emit
+from supervisor.web.beside import beside, in_turns
+from supervisor.web.limiter import stranger
 from supervisor.words.text import plain
 
 WINDOW_S = 60.0
-#: Notes in a minute: of one kind by one asker, and of all.
-OWN_MAX, ALL_MAX = 5, 60
-#: Askers that are remembered; those seen longest ago are forgotten first.
+#: Notes in a minute: of one kind by one asker, of one asker, and of all who are known or are not.
+OWN_MAX, ASKER_MAX, ALL_MAX = 5, 10, 60
+#: How many of those who went on are named when it is over; all others are told together.
+NAMED_MAX = 10
+#: Askers whose further refusals are counted one by one; of more only how many there were.
 KEYS_MAX = 1000
+#: How often it is looked whether a minute is over, and how long the end waits for the last note.
+EVERY_S, LEAVE_S = 5.0, 2.0
 CROSS_SITE, TRAVERSAL = "from another site", "a path that leads out of its place"
 UNCLEAN = "text that cannot be kept"
 _KINDS = {
@@ -38,45 +48,86 @@ UNKNOWN = "unknown"
 _NOWHERE = "an unknown address"
 
 
-@dataclass(slots=True)
-class _Asker:
-    """The latest notes of one kind by one asker, and how many more there were."""
+class Key(NamedTuple):
+    """What is alike: of one kind by one asker, whom a name tells or, of strangers, a `place`."""
 
-    notes: deque[float] = field(default_factory=deque)
-    untold: int = 0
+    kind: str
+    who: str
+    place: str
+
+
+#: Those whom there is no room to count one by one.
+_OTHERS = Key("", UNKNOWN, "")
+
+
+@dataclass(slots=True)
+class _Minute:
+    """What was written since `began`, and what was not."""
+
+    began: float
+    own: Counter[Key] = field(default_factory=Counter)
+    by: Counter[tuple[str, str]] = field(default_factory=Counter)
+    of_all: Counter[bool] = field(default_factory=Counter)
+    untold: Counter[Key] = field(default_factory=Counter)
 
 
 class Bound:
-    """Says which of many alike are worth a note."""
+    """Says which of many alike are worth a note, and what went without one."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._askers: dict[tuple[str, str], _Asker] = {}
-        self._all: deque[float] = deque()
+        self._minute: _Minute | None = None
+        self._untold: Counter[Key] = Counter()
         self._turn = threading.Lock()
 
-    def take(self, kind: str, asker: str) -> int | None:
-        """Return how many went untold before this one; None when this one does, too."""
+    def take(self, key: Key) -> bool:
+        """Say whether this one is written down."""
         with self._turn:
-            now = self._clock.mono()
-            one = self._askers.pop((kind, asker), None) or _Asker()
-            self._askers[kind, asker] = one  # at the end: it was seen last
-            while len(self._askers) > KEYS_MAX:
-                del self._askers[next(iter(self._askers))]
-            _forget(one.notes, now)
-            _forget(self._all, now)
-            if len(one.notes) >= OWN_MAX or len(self._all) >= ALL_MAX:
-                one.untold += 1
-                return None
-            one.notes.append(now)
-            self._all.append(now)
-            untold, one.untold = one.untold, 0
-            return untold
+            self._look()
+            if self._minute is None:
+                self._minute = _Minute(self._clock.mono())
+            now, asker, is_known = self._minute, (key.who, key.place), key.who != UNKNOWN
+            if (
+                now.own[key] >= OWN_MAX
+                or now.by[asker] >= ASKER_MAX
+                or now.of_all[is_known] >= ALL_MAX
+            ):
+                is_counted = key in now.untold or len(now.untold) < KEYS_MAX
+                now.untold[key if is_counted else _OTHERS] += 1
+                return False
+            now.own[key] += 1
+            now.by[asker] += 1
+            now.of_all[is_known] += 1
+            return True
+
+    def untold(self, *, at_end: bool = False) -> Counter[Key]:
+        """Return how many of each kind by each asker were not written in a minute that is over.
+
+        Each is returned once. `at_end` the present minute counts as over.
+        """
+        with self._turn:
+            self._look(at_end=at_end)
+            found, self._untold = self._untold, Counter()
+            return found
+
+    def _look(self, *, at_end: bool = False) -> None:
+        minute = self._minute
+        if minute and (at_end or self._clock.mono() - minute.began >= WINDOW_S):
+            self._untold += minute.untold
+            self._minute = None
 
 
-def _forget(times: deque[float], now: float) -> None:
-    while times and times[0] <= now - WINDOW_S:
-        times.popleft()
+def more_of(untold: Counter[Key]) -> Iterator[tuple[str, str]]:
+    """Yield the notes about what was not written down, each with who it is of."""
+    others = untold.pop(_OTHERS, 0)
+    for at, (key, count) in enumerate(untold.most_common()):
+        if at < NAMED_MAX:
+            place = f" from {key.place}" if key.place else ""
+            yield f"{key.kind}: {count} more{place} were not written down one by one", key.who
+        else:
+            others += count
+    if others:
+        yield f"{others} more by others were not written down one by one", UNKNOWN
 
 
 class Refusals:
@@ -85,6 +136,7 @@ class Refusals:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._bound = Bound(clock)
+        self._over = threading.Event()
 
     def add_to(self, app: Flask) -> None:
         """Look at every answer of the site."""
@@ -107,14 +159,27 @@ class Refusals:
         what = f"{plain(request.method, keep='')[:10]} {_path()}"
         self._write(kind, who, request.remote_addr or _NOWHERE, what, code)
 
+    def going(self) -> AbstractContextManager[None]:
+        """Tell for the length of the block what went without a note."""
+        return beside(self._tell_on, self._over, name="refusals", leave_s=LEAVE_S)
+
+    def _tell_on(self) -> None:
+        in_turns(self.tell, self._over, "refusals", EVERY_S)
+        self.tell(at_end=True)
+
+    def tell(self, *, at_end: bool = False) -> None:
+        """Write down how many more there were in a minute that is over."""
+        for text, who in more_of(self._bound.untold(at_end=at_end)):
+            self._record(text, who)
+
     def _write(self, kind: str, who: str, address: str, what: str, code: int) -> None:
-        untold = self._bound.take(kind, address if who == UNKNOWN else who)
-        if untold is None:
+        place = stranger(address) if who == UNKNOWN else ""
+        if not self._bound.take(Key(kind, who, place)):
             return
-        text = f"{kind}: {what} from {address}"
-        if untold:
-            text += f"; {untold} more like it were not written down"
         emit("web.refused", why=kind, who=who, address=address, request=what, code=code)
+        self._record(f"{kind}: {what} from {address}", who)
+
+    def _record(self, text: str, who: str) -> None:
         try:
             self._client.change_access(
                 lambda access, now: access.note_refused_request(text, who, now)

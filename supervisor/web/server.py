@@ -107,7 +107,7 @@ def _run(
     try:
         emit("web.started", listen=f"{bound}:{port}", store=without_password(settings.store))
         on_open(_opened(client, f"[{bound}]" if ":" in bound else bound, port, token))
-        with watch.going(), Carrier(client).going():
+        with watch.going(), site.refusals.going(), Carrier(client).going():
             server.run()
     except Exception as exc:
         reason = f"failed: {type(exc).__name__}"

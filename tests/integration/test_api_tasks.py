@@ -212,6 +212,7 @@ def test_bundles_are_listed_and_taken_home(site: PagesUnderTest, api: Api) -> No
     looked = api.get("/autopsies/evidence-7/bundle", "HEAD")
     assert (looked.code, looked.headers["Content-Length"]) == (200, str(len(file)))
     part = api.get("/autopsies/evidence-7/bundle", Range="bytes=1-")
+    assert part.headers["Cache-Control"] == "no-store"
     assert (part.code, part.body, part.headers["Accept-Ranges"]) == (200, file, "none")
     taken = [note for note in site.notes() if note[1] == "autopsy_downloaded"]
     assert taken == [("token:ci", "autopsy_downloaded", "evidence-7")]

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from api import Api
 from harness import eventually
 from pages import PASSWORD, PagesUnderTest, pages
 from waitress import wasyncore
 from waitress.server import create_server
 
 from supervisor.testing import ManualClock
+from supervisor.web.refusals import OWN_MAX
 from supervisor.web.server import ANSWER_MOST_BYTES
 from supervisor.web.site import LARGEST_BODY_BYTES
 from supervisor.web.wire import GRACE_S, LEAST_PER_S, channel_of
@@ -104,6 +106,11 @@ def test_behind_a_proxy_it_lives_below_its_path_and_over_https(tmp_path: Path) -
         )  # fmt: skip
         assert "303 SEE OTHER" in moved
         assert "Location: /supervisor/tasks\r\n" in moved
+        Api(site.base, None, X_Forwarded_For="<b>none</b>").get("/tasks")
+        odd = (
+            "not signed in: GET /api/v1/tasks from 127.0.0.1"  # what is no address is not believed
+        )
+        assert site.notes()[-1] == ("unknown", "request_refused", odd)
         for prefix in ("//evil.example", "/a/../b", "https://evil.example", "/a b"):
             odd = site.browser(**{**FORWARDED, "X_Forwarded_Prefix": prefix}).get("/sign-in")
             assert 'action="/sign-in"' in odd.text
@@ -156,12 +163,16 @@ def test_what_is_too_large_or_no_form_of_ours_is_refused(tmp_path: Path) -> None
 def test_sigterm_and_ctrl_c_end_it_in_order(tmp_path: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         with pages(tmp_path) as site:
+            for _ in range(OWN_MAX + 2):
+                assert Api(site.base, None).get("/tasks").code == 401
             assert site.process is not None
             site.process.send_signal(number)
             assert site.process.wait(10) == 0
             assert site.process.stdout is not None
             site.process.stdout.close()
             assert '"event": "web.stopped"' in site.log.read_text().splitlines()[-1]
+            more = "not signed in: 2 more from 127.0.0.1 were not written down one by one"
+            assert site.notes()[-1] == ("unknown", "request_refused", more)
 
 
 def test_an_end_that_nobody_asked_for_is_told_as_one(tmp_path: Path) -> None:

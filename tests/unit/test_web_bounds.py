@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
+
+import pytest
+
 from supervisor.testing.clock import ManualClock
 from supervisor.web.api import ENDPOINTS
 from supervisor.web.api.openapi import describe
-from supervisor.web.limiter import KEYS_MAX, Pace
-from supervisor.web.refusals import ALL_MAX, OWN_MAX, WINDOW_S, Bound, leads_out
+from supervisor.web.beside import in_turns
+from supervisor.web.limiter import KEY_LENGTH, Pace, stranger
+from supervisor.web.limiter import KEYS_MAX as ASKERS_MAX
+from supervisor.web.refusals import (
+    ALL_MAX,
+    ASKER_MAX,
+    KEYS_MAX,
+    NAMED_MAX,
+    OWN_MAX,
+    UNKNOWN,
+    WINDOW_S,
+    Bound,
+    Key,
+    leads_out,
+    more_of,
+)
 
 
 def test_a_pace_lets_twice_as_many_at_once_and_then_one_after_the_other() -> None:
@@ -27,25 +46,94 @@ def test_a_slow_pace_still_lets_one_through() -> None:
     pace = Pace(clock, 0.1)
     assert pace.take("a") == 0.0
     assert round(pace.take("a"), 6) == 10.0
-    for number in range(KEYS_MAX + 10):
+    for number in range(ASKERS_MAX + 10):
         pace.take(str(number))
     assert pace.take("a") == 0.0  # whoever asked longest ago is forgotten
 
 
-def test_of_many_refusals_few_are_written_and_the_next_says_how_many_more() -> None:
+def unknown(kind: str, place: str) -> Key:
+    return Key(kind, UNKNOWN, place)
+
+
+def test_of_many_refusals_few_are_written_and_then_how_many_more() -> None:
     clock = ManualClock()
-    bound = Bound(clock)
-    assert [bound.take("no right", "a") for _ in range(OWN_MAX + 3)] == [0] * OWN_MAX + [None] * 3
-    assert bound.take("no right", "b") == 0
-    assert bound.take("too large", "a") == 0
+    bound, key = Bound(clock), Key("no right", "ann", "")
+    assert [bound.take(key) for _ in range(OWN_MAX + 3)] == [True] * OWN_MAX + [False] * 3
+    assert bound.take(Key("no right", "bob", "")) is True
+    assert bound.take(Key("too large", "ann", "")) is True
+    assert bound.untold() == {}  # the minute is not over
     clock.advance(WINDOW_S + 1)
-    assert [bound.take("no right", "a") for _ in range(2)] == [3, 0]
+    assert bound.untold() == {key: 3}
+    assert bound.untold() == {}
+    assert [bound.take(key) for _ in range(OWN_MAX + 1)] == [True] * OWN_MAX + [False]
+    assert bound.untold(at_end=True) == {key: 1}
 
 
-def test_many_askers_together_write_no_flood() -> None:
+def test_what_is_over_is_told_also_when_others_come_before_anybody_looks() -> None:
+    clock = ManualClock()
+    bound, key = Bound(clock), unknown("too large", "10.0.0.1")
+    for _ in range(2):
+        assert [bound.take(key) for _ in range(OWN_MAX + 2)].count(False) == 2
+        clock.advance(WINDOW_S)
+    assert bound.untold() == {key: 4}
+
+
+def test_one_stranger_silences_nobody() -> None:
     bound = Bound(ManualClock())
-    told = [bound.take("not signed in", str(number)) for number in range(5000)]
-    assert told.count(0) == ALL_MAX
+    kinds = [str(number) for number in range(100)]
+    assert [bound.take(unknown(kind, "10.0.0.1")) for kind in kinds].count(True) == ASKER_MAX
+    assert bound.take(unknown("not signed in", "10.0.0.2")) is True
+    assert bound.take(Key("no right", "ann", "")) is True
+
+
+def test_many_strangers_write_no_flood_and_silence_none_who_is_known() -> None:
+    bound = Bound(ManualClock())
+    many = [bound.take(unknown("not signed in", str(number))) for number in range(5000)]
+    assert many.count(True) == ALL_MAX
+    assert bound.take(Key("no right", "ann", "")) is True
+    untold = bound.untold(at_end=True)
+    assert (len(untold), untold.total()) == (KEYS_MAX + 1, 5000 - ALL_MAX)
+    notes = list(more_of(untold))
+    more = "were not written down one by one"
+    assert len(notes) == NAMED_MAX + 1
+    assert notes[0] == (f"not signed in: 1 more from {ALL_MAX} {more}", UNKNOWN)
+    assert notes[-1] == (f"{5000 - ALL_MAX - NAMED_MAX} more by others {more}", UNKNOWN)
+
+
+def test_notes_say_who_went_on_most_first() -> None:
+    untold = Counter({Key("no right", "ann", ""): 2, unknown("too large", "10.0.0.1"): 9})
+    more = "were not written down one by one"
+    assert list(more_of(untold)) == [
+        (f"too large: 9 more from 10.0.0.1 {more}", UNKNOWN),
+        (f"no right: 2 more {more}", "ann"),
+    ]
+
+
+def test_addresses_that_one_host_may_have_are_one_stranger() -> None:
+    assert stranger("2001:db8:1:2::5") == stranger("2001:db8:1:2:ffff::9") == "2001:db8:1:2::/64"
+    assert stranger("2001:db8:1:3::5") != stranger("2001:db8:1:2::5")
+    assert stranger("::ffff:10.0.0.1") == stranger("10.0.0.1") == "10.0.0.1"
+    assert stranger("fe80::1%eth0") == "fe80::/64"
+    assert stranger("x" * 1000) == "x" * KEY_LENGTH
+
+
+def test_a_turn_that_raises_ends_nothing_and_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    over, turns = threading.Event(), iter((ZeroDivisionError("a"), *[KeyError("b")] * 3, None))
+    taken: list[object] = []
+
+    def turn() -> None:
+        taken.append(next(turns, None))
+        if len(taken) == 7:
+            over.set()
+        if isinstance(taken[-1], Exception):
+            raise taken[-1]
+
+    in_turns(turn, over, "watch", 0.0)
+    assert len(taken) == 7
+    told = [record.__dict__["fields"]["error"] for record in caplog.records]
+    assert told == ["ZeroDivisionError('a')", "KeyError('b')"]
 
 
 def test_paths_that_lead_out() -> None:

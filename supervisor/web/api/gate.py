@@ -19,13 +19,12 @@ from flask_wtf.csrf import CSRFError
 from supervisor.clock import Clock
 from supervisor.errors import InvalidSpec, Refused, UnknownTask
 from supervisor.web.api import ENDPOINTS
-from supervisor.web.api.endpoint import PREFIX, READ, Endpoint, Trouble
+from supervisor.web.api.endpoint import JSON, PREFIX, READ, Endpoint, Trouble
 from supervisor.web.api.reading import body_of, parts_of, query_of
-from supervisor.web.limiter import Pace
+from supervisor.web.limiter import Pace, stranger
 from supervisor.web.refusals import CROSS_SITE
 from supervisor.web.visit import Answer, Visit
 
-JSON = "application/json"
 #: What an address without a token may do of what somebody known may.
 OF_STRANGERS = 0.1
 _WHO = {"WWW-Authenticate": 'Bearer realm="supervisor"'}
@@ -77,7 +76,7 @@ class Gate:
         if visit.who is not None:
             wait_s = self._known.take(visit.who.name)
         else:
-            wait_s = self._unknown.take(request.remote_addr or "")
+            wait_s = self._unknown.take(stranger(request.remote_addr or ""))
         if wait_s:
             after = {"Retry-After": str(math.ceil(wait_s))}
             raise Trouble(429, "Too many requests: slow down.", headers=after)

@@ -14,10 +14,8 @@ from typing import Any
 
 from supervisor.store import Reader
 from supervisor.store.vitals import VitalsBook, VitalsView
-from supervisor.words.roll import Roll
+from supervisor.words.roll import SAID, Roll
 
-#: A node writes a reading every five seconds; one that has missed three says nothing of now.
-SAID_S = 20.0
 #: Over how long workers are counted for survival, as the alert does.
 SURVIVAL, TELLS = timedelta(minutes=5), timedelta(minutes=1)
 #: Kinds of zombies that only nodes know.
@@ -54,9 +52,7 @@ def survey(reader: Reader, roll: Roll, now: datetime) -> Survey:
     book = VitalsBook(reader.store)
     names = {node.node_id: node.node_name for node in roll.running}
     latest = {
-        node_id: view
-        for node_id, view in book.latest_of(names).items()
-        if (now - view.at).total_seconds() <= SAID_S
+        node_id: view for node_id, view in book.latest_of(names).items() if now - view.at <= SAID
     }
     zombies: Counter[str] = Counter()
     said = 0

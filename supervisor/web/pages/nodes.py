@@ -25,10 +25,9 @@ from supervisor.store import Reader, WorkerRecord
 from supervisor.store.roster import AtWork, Roster
 from supervisor.store.view import NodeView
 from supervisor.store.vitals import VitalsBook, VitalsView
-from supervisor.web.survey import SAID_S
 from supervisor.web.visit import Answer, Room, Route, Visit, go, show
 from supervisor.web.wording import line
-from supervisor.words.roll import Roll, last_word, roll_call
+from supervisor.words.roll import SAID, Roll, last_word, roll_call
 
 #: How old what all viewers share may be; the lines of an hour change by the minute.
 FRESH_S, LINES_FRESH_S = 1.0, 20.0
@@ -36,8 +35,6 @@ FRESH_S, LINES_FRESH_S = 1.0, 20.0
 NODES_MOST, GONE_MOST, ENDED_MOST = 50, 20, 40
 ORDERS_SHOWN = 5
 HOUR = timedelta(hours=1)
-#: Two readings are this far apart at most: what a worker used between them is of now.
-PAIR = timedelta(seconds=SAID_S)
 
 #: The stage of a node that has said nothing lately.
 NOT_SAID = "not said"
@@ -145,7 +142,7 @@ def _scene(visit: Visit, reader: Reader) -> Scene:
         now=now,
         roll=roll,
         at_work=roster.at_work(),
-        readings={node_id: book.since(node_id, now - PAIR)[-2:] for node_id in ids},
+        readings={node_id: book.since(node_id, now - SAID)[-2:] for node_id in ids},
         workers={node_id: reader.workers(node_id) for node_id in ids},
         orders={node_id: visit.client.orders.of_node(node_id)[:ORDERS_SHOWN] for node_id in ids},
         ended=roster.ended_workers(ENDED_MOST),
@@ -284,7 +281,7 @@ def act(visit: Visit, kind: str) -> Answer:
 def _stage(visit: Visit, node_id: str) -> str | None:
     """Return where a node stands, if it has said so a moment ago."""
     view = visit.client.vitals.latest(node_id)
-    if view is None or view.at < visit.now() - PAIR:
+    if view is None or view.at < visit.now() - SAID:
         return None
     return str(view.node.get("stage"))
 

@@ -374,6 +374,7 @@ def test_children_say_what_they_are_and_what_they_wait_for() -> None:
     source = """
         import os, subprocess, sys
         from multiprocessing import resource_tracker
+        from pathlib import Path
         reading = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         ended = subprocess.Popen(["sh", "-c", "exit 3"])
         killed = subprocess.Popen(["sleep", "100"])
@@ -387,6 +388,12 @@ def test_children_say_what_they_are_and_what_they_wait_for() -> None:
         resource_tracker.ensure_running()
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
         os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
+        # Both have been forked, and may have to wait for their turn to become what they are.
+        tracker = Path("/proc", str(resource_tracker._resource_tracker._pid), "cmdline")
+        while b"resource_tracker" not in tracker.read_bytes():
+            pass
+        while ") S " not in Path("/proc", str(reading.pid), "stat").read_text():
+            pass
         say_ready()
         sys.stdin.read()
     """

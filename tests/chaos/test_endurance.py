@@ -101,7 +101,7 @@ def test_node_that_was_stopped_for_a_while(start_node: Start) -> None:
     view = handle.wait(10)
     assert (view.state, view.result_json) == (State.SUCCESS, '{"slept":4.0}')
     assert started is not None
-    (gap,) = node.events("loop.lagged")
-    assert 1.5 < gap["gap_s"] < 4
+    # A busy machine may keep its loop waiting for a second, too.
+    assert 1.5 < max(gap["gap_s"] for gap in node.events("loop.lagged")) < 4
     assert "deadlines_moved" in node.notes(handle.task_id)
     assert node.events("worker.killed") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -77,7 +78,7 @@ def test_node_and_workers_stand_still(start_node: Start, tmp_path: Path) -> None
     for handle in handles:
         view = handle.wait(10)
         assert (view.state, view.attempt, view.result_json) == (State.SUCCESS, 1, '"made it"')
-        assert node.notes(handle.task_id) == ["deadlines_moved"]
+        assert set(node.notes(handle.task_id)) == {"deadlines_moved"}
         assert STILL_S < ran_s(node.attempts(handle.task_id)[0]) < STILL_S + 4
     assert canceled.wait(5).state is State.CANCELED
     assert node.endings(canceled.task_id) == [(CANCELED, "canceled", "reported", False)]
@@ -89,8 +90,8 @@ def test_node_and_workers_stand_still(start_node: Start, tmp_path: Path) -> None
     assert (stuck.wait(10).state, stuck.view().reason) == (State.TIMEOUT, "timeout")
     assert STILL_S + 2.9 < ran_s(node.attempts(stuck.task_id)[0]) < STILL_S + 3 + 4 + 1
 
-    (gap,) = node.events("loop.lagged")
-    assert STILL_S - 1 < gap["gap_s"] < STILL_S + 2
+    # A busy machine may keep its loop waiting for a second, too.
+    assert STILL_S - 1 < max(gap["gap_s"] for gap in node.events("loop.lagged")) < STILL_S + 2
     assert [event["verdict"] for event in node.events("worker.killed")] == ["timeout"]
     assert {e["reason"] for e in node.events("worker.exited")} == {"interrupted", "killed"}
     for name in ("verdict.held", "clock.stepped", "restart.halted", "spawn.failed"):
@@ -122,9 +123,10 @@ def test_verdicts_wait_after_a_standstill(start_node: Start) -> None:
         pass
     resumed = time.monotonic()
     eventually(lambda: node.events("verdict.held"), 5)
-    (held,) = node.events("verdict.held")
+    held, *_ = node.events("verdict.held")
     assert held["why"].startswith("observer unreliable (own loop stood still ")
-    assert "held: stopped, process is stopped; no heartbeat for 0.9 s" in held["why"]
+    silent = r"held: stopped, process is stopped; no heartbeat for [\d.]+ s \(limit 0\.9 s\)"
+    assert re.search(silent, held["why"])
     assert node.get("/healthz")[0] == node.get("/readyz")[0] == 200
     # 10 s after the gap, and longer only where the machine of the test is starved itself
     assert handle.wait(80).reason == "heartbeat_lost"

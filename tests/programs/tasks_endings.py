@@ -42,6 +42,12 @@ def mark(path: str, text: str = "x") -> None:
         file.write(f"{text}\n")
 
 
+def wait_for(path: str | None) -> None:
+    """Wait until the file is there."""
+    while path and not os.path.exists(path):
+        time.sleep(0.01)
+
+
 # -- that end by themselves
 
 
@@ -245,9 +251,10 @@ def wait(ctx, path: str | None = None):
 
 
 @app.task(max_retries=3)
-def sleep(ctx, s: float = 600, path: str | None = None):
+def sleep(ctx, s: float = 600, path: str | None = None, after: str | None = None):
     if path:
         mark(path, "began")
+    wait_for(after)
     time.sleep(s)
     if path:
         mark(path, "done")
@@ -625,10 +632,11 @@ def quick(ctx, n: int = 0, path: str | None = None):
 
 
 @app.task()
-def quick_or_slow(ctx, s: float = 0.0, path: str | None = None):
+def quick_or_slow(ctx, s: float = 0.0, path: str | None = None, until: str | None = None):
     if path:
         mark(path, f"{ctx.task_id} {os.getpid()}")
     time.sleep(s)
+    wait_for(until)
     return os.getpid()
 
 

@@ -2,32 +2,36 @@
 
 Secret kept here: what is remembered between two looks. The minutes of the audit trail are counted
 once; what is due in each queue stands nowhere afterwards, so it is noted every few seconds by a
-thread of its own, and whoever shows it says since when. Of another store nothing is kept.
+thread of its own, and whoever shows it says since when, or since when no more. Of another store
+nothing is kept.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import cast
 
 from flask import Flask, current_app
+from flask_babel import gettext as _
 
 from supervisor.client import Client
 from supervisor.errors import SupervisorError
 from supervisor.store import Store
 from supervisor.store.levels import levels
 from supervisor.store.trend import Hour, Trend
-from supervisor.web.beside import beside
+from supervisor.web.beside import beside, in_turns
 
 #: How long the end of the process waits for a note that is being taken.
 LEAVE_S = 2.0
 #: Seconds between two notes, and how many are kept: an hour's.
 EVERY_S, KEPT = 15.0, 240
+#: What was noted longer ago says nothing of now.
+FRESH = timedelta(seconds=3 * EVERY_S)
 _NAME = "supervisor.watch"
 
 
@@ -88,11 +92,28 @@ class Watch:
             return self._trend
 
     def _take_notes(self) -> None:
-        while True:
+        def turn() -> None:
             with suppress(SupervisorError):  # the gap shows; whoever asks for a page is told
                 self.note()
-            if self._over.wait(EVERY_S):
-                return
+
+        in_turns(turn, self._over, "watch", EVERY_S)
+
+
+def told_of(notes: Sequence[Note], now: datetime) -> str:
+    """Say since when what is due is noted, or since when it is not any more."""
+    if not notes:
+        return str(_("What is due is noted by this web process, but has not been yet."))
+    if is_fresh(notes, now):
+        at = f"{notes[0].at:%H:%M}"
+        return str(_("What is due is noted by this web process, since %(at)s UTC.", at=at))
+    at = f"{notes[-1].at:%H:%M:%S}"
+    return str(_("What is due is not noted since %(at)s UTC: this web process's log says why.",
+                 at=at))  # fmt: skip
+
+
+def is_fresh(notes: Sequence[Note], now: datetime) -> bool:
+    """Say whether the last of these notes says something of now."""
+    return bool(notes) and now - notes[-1].at <= FRESH
 
 
 def watch() -> Watch:

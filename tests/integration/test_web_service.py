@@ -107,10 +107,8 @@ def test_behind_a_proxy_it_lives_below_its_path_and_over_https(tmp_path: Path) -
         assert "303 SEE OTHER" in moved
         assert "Location: /supervisor/tasks\r\n" in moved
         Api(site.base, None, X_Forwarded_For="<b>none</b>").get("/tasks")
-        odd = (
-            "not signed in: GET /api/v1/tasks from 127.0.0.1"  # what is no address is not believed
-        )
-        assert site.notes()[-1] == ("unknown", "request_refused", odd)
+        plain = "not signed in: GET /api/v1/tasks from 127.0.0.1"  # it sent no address
+        assert site.notes()[-1] == ("unknown", "request_refused", plain)
         for prefix in ("//evil.example", "/a/../b", "https://evil.example", "/a b"):
             odd = site.browser(**{**FORWARDED, "X_Forwarded_Prefix": prefix}).get("/sign-in")
             assert 'action="/sign-in"' in odd.text

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from flask import Flask
+from harness import eventually
 
+from supervisor import App
 from supervisor.testing.clock import ManualClock
+from supervisor.web import language
 from supervisor.web.api import ENDPOINTS
 from supervisor.web.api.openapi import describe
 from supervisor.web.beside import in_turns
@@ -26,6 +31,7 @@ from supervisor.web.refusals import (
     leads_out,
     more_of,
 )
+from supervisor.web.watch import FRESH, Note, Watch, is_fresh, told_of
 
 
 def test_a_pace_lets_twice_as_many_at_once_and_then_one_after_the_other() -> None:
@@ -160,3 +166,38 @@ def test_every_endpoint_says_what_it_does_under_a_name_of_its_own() -> None:
     operations = [one for path in described["paths"].values() for one in path.values()]
     assert len(operations) == len(ENDPOINTS)
     assert describe(ENDPOINTS, "1", "/jobs")["servers"] == [{"url": "/jobs"}]
+
+
+class BrokenWatch(Watch):
+    """Meets a bug in each turn."""
+
+    def note(self) -> None:
+        raise ZeroDivisionError
+
+
+def test_a_watch_that_meets_a_bug_says_so_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    app = App(store="sqlite:///nowhere.db")
+    with BrokenWatch(app.client).going():
+        eventually(lambda: caplog.records, 10, "the bug is told")
+        assert "watch" in {thread.name for thread in threading.enumerate()}
+    (record,) = caplog.records
+    assert record.__dict__["fields"]["what"] == "watch"
+    assert record.__dict__["fields"]["remedy"].startswith("The pages go on")
+
+
+def test_what_is_noted_no_more_is_not_told_as_of_now() -> None:
+    begun = datetime(2026, 5, 20, 10, 30, tzinfo=UTC)
+    notes = [Note(begun + timedelta(seconds=15 * turn), {"default": turn}) for turn in range(4)]
+    app = Flask("told")
+    language.add_to(app)
+    with app.test_request_context():
+        now = notes[-1].at + FRESH
+        assert told_of(notes, now) == ("What is due is noted by this web process, since 10:30 UTC.")
+        assert told_of(notes, now + timedelta(seconds=1)) == (
+            "What is due is not noted since 10:30:45 UTC: this web process's log says why."
+        )
+        assert told_of((), now) == (
+            "What is due is noted by this web process, but has not been yet."
+        )
+    assert is_fresh(notes, now)
+    assert not is_fresh(notes, now + timedelta(seconds=1))

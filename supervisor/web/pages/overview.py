@@ -31,7 +31,7 @@ from supervisor.web.census import Live
 from supervisor.web.pages.alerts import WATCHDOG
 from supervisor.web.survey import KINDS, survey
 from supervisor.web.visit import Answer, Room, Route, Visit, show
-from supervisor.web.watch import Note, watch
+from supervisor.web.watch import Note, is_fresh, told_of, watch
 from supervisor.web.wording import line, percent
 from supervisor.words.sentence import diagnosis
 from supervisor.words.text import span
@@ -84,9 +84,9 @@ def page(visit: Visit) -> Answer:
         "overview.html",
         visit,
         now=scene.now,
-        figures=list(_figures(scene, notes)),
+        figures=list(_figures(scene, notes if is_fresh(notes, scene.now) else ())),
         findings=findings(scene),
-        charts=_charts(hour, notes),
+        charts=_charts(hour, notes, told_of(notes, scene.now)),
         by_state=states.by_state,
         ages={"hour": hour_s, "states": states_s, "endings": endings_s},
         nodes=scene.roll.running,
@@ -228,7 +228,7 @@ def _age(moment: datetime | None, now: datetime) -> str:
 # --- charts -----------------------------------------------------------------------------------
 
 
-def _charts(hour: Hour, notes: Sequence[Note]) -> list[Chart]:
+def _charts(hour: Hour, notes: Sequence[Note], noted: str) -> list[Chart]:
     over = hour.minutes[:-1]  # the last minute is not over: it would always look like a fall
     x = [_end(one) for one in over]
     endings = [
@@ -246,16 +246,12 @@ def _charts(hour: Hour, notes: Sequence[Note]) -> list[Chart]:
     if any(one is not None for one in due):
         waits.append(_series(_("in queue (due)"), due, "new"))
     later = "" if hour.is_whole else _("More happened in this hour than can be counted here.")
-    since = ""
-    if notes:
-        at = f"{notes[0].at:%H:%M}"
-        since = _("What is due is noted by this web process, since %(at)s UTC.", at=at)
     ended, moved = _("Attempts ended, per minute"), _("Tasks submitted and claimed, per minute")
     waited = _("Tasks that wait, at the end of each minute")
     return [
         Chart("endings", ended, {"x": x, "series": endings}, later),
         Chart("flow", moved, {"x": x, "series": flow}, later),
-        Chart("waiting", waited, {"x": x, "series": waits}, since),
+        Chart("waiting", waited, {"x": x, "series": waits}, noted),
     ]
 
 

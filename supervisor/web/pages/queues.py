@@ -22,7 +22,7 @@ from supervisor.store import Reader
 from supervisor.store.levels import Gate, QueueLevel, gates, levels, oldest
 from supervisor.web.attention import unknown_type
 from supervisor.web.visit import Answer, Room, Route, Visit, go, show
-from supervisor.web.watch import Note, watch
+from supervisor.web.watch import Note, is_fresh, told_of, watch
 from supervisor.web.wording import line
 from supervisor.words.roll import roll_call
 from supervisor.words.waiting import known_types
@@ -84,7 +84,8 @@ class TypeLine:
 def page(visit: Visit) -> Answer:
     """Return the page."""
     scene, notes = visit.see("queues", FRESH_S, _scene), watch().notes()
-    lines = list(_lines(scene.levels, scene.gates, notes))
+    fresh = notes if is_fresh(notes, scene.now) else ()
+    lines = list(_lines(scene.levels, scene.gates, fresh))
     types = list(_types(scene.levels, scene.known))
     return show(
         "queues.html",
@@ -96,7 +97,7 @@ def page(visit: Visit) -> Answer:
         types_left_out=max(0, len(types) - TYPES_MOST),
         unknown=[*_unknown(types)] if scene.node_runs else [],
         no_node=not scene.node_runs,
-        since=notes[0].at if notes else None,
+        noted=told_of(notes, scene.now),
     )
 
 

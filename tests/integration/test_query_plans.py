@@ -76,6 +76,7 @@ _COUNTS = "counts what waits: reads tasks_due, and nothing of the tasks themselv
 MAY: Mapping[str, str] = MappingProxyType(
     {
         "counts": "counts all tasks: reads tasks_by_state and tasks_due, and no task itself",
+        "by_state": "counts all tasks: reads tasks_by_state, and no task itself",
         "backlog_by_queue": _COUNTS,
         "backlog_by_type": _COUNTS,
         "live": _COUNTS,
@@ -324,6 +325,7 @@ class Desk:
         see("audit", lambda r: (r.audit(), r.audit(before_id=500_000)))
         for name in ("counts", "backlog_by_queue", "backlog_by_type", "queues"):
             see(name, lambda r, name=name: getattr(r, name)(now))
+        see("by_state", lambda r: r.by_state())
         see("pauses", lambda r: r.pauses("queue_1", 3))
         see("every_pause", lambda r: r.every_pause())
         see("knows_queue", lambda r: r.knows_queue("queue_1"))

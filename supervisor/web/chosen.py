@@ -66,12 +66,19 @@ def act(visit: Visit, verb: Verb, chosen: Sequence[str], reason: str) -> list[Ac
     found = [_CHOSEN.match(one) for one in dict.fromkeys(chosen[:CHOSEN_MAX])]
     if not all(found) or len(chosen) > CHOSEN_MAX:
         raise BadRequest(_("These are no tasks of a list."))
-    alike: dict[Seen, list[str]] = {}
-    for one in filter(None, found):
-        alike.setdefault(Seen(State(one[2]), int(one[3])), []).append(one[1])
+    tasks = {one[1]: Seen(State(one[2]), int(one[3])) for one in filter(None, found)}
+    return act_on(visit, verb, tasks, reason)
+
+
+def act_on(visit: Visit, verb: Verb, tasks: Mapping[str, Seen | None], reason: str) -> list[Acted]:
+    """Act on tasks, by their whole ids; answered in their order. None: however it looks now."""
+    alike: dict[Seen | None, list[str]] = {}
+    for task_id, seen in tasks.items():
+        alike.setdefault(seen, []).append(task_id)
     by = visit.person.name
-    return [
-        acted
+    acted = {
+        one.task_id: one
         for seen, task_ids in alike.items()
-        for acted in verb.carry_out(visit.client, task_ids, by=by, reason=reason, seen=seen)
-    ]
+        for one in verb.carry_out(visit.client, task_ids, by=by, reason=reason, seen=seen)
+    }
+    return [acted[task_id] for task_id in tasks]

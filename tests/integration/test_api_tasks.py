@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from api import Api
+from api import Api, Told
 from harness import eventually
 from pages import PagesUnderTest, pages
+from report_sample import HEADING, sections
 
+from autopsy.bundle import write_bundle
 from supervisor.model.access import Role
+from supervisor.web.bundle import UPLOAD_MAX_BYTES
 
 NOWHERE = f"task_{'0' * 32}"
 
@@ -221,6 +227,118 @@ def test_bundles_are_listed_and_taken_home(site: PagesUnderTest, api: Api) -> No
     assert (gone.code, "not on this host" in gone.document["detail"]) == (404, True)
     assert api.get("/autopsies/evidence-8").code == 404
     assert api.get("/autopsies/..%2f..%2fetc%2fpasswd/bundle").code == 404
+
+
+def test_what_waits_for_the_same_is_a_group_whose_tasks_are_acted_on_as_they_were_seen(
+    site: PagesUnderTest, api: Api
+) -> None:
+    ids = [submitted(api) for _ in range(3)]
+    wait = "thread_locks: thread 1 (T-1) waits for the lock `Bank._lock`, which X holds"
+    told = [{"code": "blocked.db_lock", "confidence": 0.9, "evidence": [wait]}]
+    for n, task_id in enumerate(ids):
+        site.add_autopsy(
+            task_id, f"w{n}", diagnosis_json=json.dumps(told), verdict="waits", node_id="node_w"
+        )
+    wanted = "node_id=node_w&since=2026-01-01T00:00:00Z"
+    found = api.get(f"/autopsies/groups?{wanted}").document
+    (group,) = found["groups"]
+    assert (found["counted"], found["is_all"], group["autopsies"]) == (3, True, 3)
+    assert (group["code"], group["what"]) == (
+        "blocked.db_lock", "waits for the lock Bank._lock",
+    )  # fmt: skip
+    assert (group["types"], set(group["task_ids"])) == ({"greet": 3}, set(ids))
+    now = api.get(f"/autopsies/groups/{group['key']}?{wanted}").document
+    assert now["group"] == group
+    seen = {
+        one["task_id"]: {"state": one["state"], "attempt": one["attempt"]} for one in now["tasks"]
+    }
+    assert set(seen) == set(ids)
+    site.client.cancel(ids[1], by="bob", reason="meanwhile")
+    acted = api.post("/tasks/cancel", task_ids=ids, reason="the bank is down", seen=seen).document
+    assert [(one["task_id"], one["answer"]) for one in acted["answers"]] == [
+        (ids[0], "canceled"), (ids[1], "changed meanwhile"), (ids[2], "canceled"),
+    ]  # fmt: skip
+    stray = api.post("/tasks/cancel", task_ids=ids[:1], reason="x", seen={ids[1]: seen[ids[1]]})
+    assert (stray.code, list(stray.fields)) == (422, [f"seen.{ids[1]}"])
+    assert api.get("/autopsies/groups/0123456789abcdef").code == 404
+    assert api.get("/autopsies/groups/x").code == 404
+    assert api.get("/autopsies?node_id=node_w&diagnosis=none").document["autopsies"] == []
+    assert api.get("/autopsies?until=2026-01-01T00:00:00Z").document["autopsies"] == []
+
+
+def test_a_bundle_is_opened_from_the_store_and_from_a_file(
+    site: PagesUnderTest, api: Api, tmp_path: Path
+) -> None:
+    record = site.add_autopsy(None, "whole")
+    shown = api.get("/autopsies/whole/evidence")
+    file = Path(record.path).read_bytes()
+    opened = send(api, file, "?name=from%20Bob.zip")
+    assert (shown.code, opened.code, opened.document) == (200, 200, shown.document)
+    names = {one["name"]: one for one in opened.document["sections"]}
+    assert names["facts"]["content"]["type"]
+    assert opened.document["causes"][0]["code"] == record.diagnosis
+    assert site.notes()[-2:] == [
+        ("token:ci", "autopsy_downloaded", "whole"),
+        ("token:ci", "bundle_opened", "from Bob.zip"),
+    ]
+    for bad in (b"", b"PK\x03\x04 torn", file[:-100], file.replace(b"manifest", b"manifesT")):
+        refused = send(api, bad, "?name=%0Abad.zip")
+        assert (refused.code, "bundle" in refused.document["detail"]) == (422, True)
+        assert site.notes()[-1][1] == "bundle_refused"
+    assert api.ask("POST", "/autopsies/open", file, Content_Type="text/plain").code == 415
+    assert send(api, bytes(UPLOAD_MAX_BYTES + 1)).code == 413
+    assert site.notes()[-1][2] == "too large: POST /api/v1/autopsies/open from 127.0.0.1"
+    plain = Api(site.base, site.add_token("blind", Role.OPERATOR))
+    assert send(plain, file).code == plain.get("/autopsies/whole/evidence").code == 403
+    Path(record.path).unlink()
+    assert api.get("/autopsies/whole/evidence").code == 404
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": [NaN, -Infinity, 1e400, "NaN"]}', '{"a": "\\ud800"}', '{"\\ud800": 1}',
+        '{"a": 123456789012345678901234567890}', '{"a": ' + "[" * 900 + "]" * 900 + "}",
+        '{"a": ' + "[" * 90_000 + "]" * 90_000 + "}", '{"a": "\\u0000"}',
+    ],
+    ids=["no-number", "surrogate", "name", "long", "deep", "deeper", "nul"],
+)  # fmt: skip
+def test_whatever_a_file_holds_is_answered_as_json(
+    site: PagesUnderTest, api: Api, tmp_path: Path, text: str
+) -> None:
+    answer = send(api, forged(tmp_path, {"facts": text}))
+    assert answer.code in (200, 422)
+    assert json.loads(answer.body, parse_constant=pytest.fail)
+    assert "web.failed" not in site.log.read_text()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"pid": "<b>"}, {"tools": {"a": 1}}, {"diagnosis": 3}, {"host": None}, {"captured_at": [1]}],
+    ids=str,
+)
+def test_a_manifest_that_lies_is_refused(api: Api, tmp_path: Path, changes: dict[str, Any]) -> None:
+    assert send(api, forged(tmp_path, {}, **changes)).code == 422
+
+
+def send(api: Api, content: bytes, query: str = "") -> Told:
+    return api.ask("POST", f"/autopsies/open{query}", content, Content_Type="application/zip")
+
+
+def forged(root: Path, texts: dict[str, str], **changes: Any) -> bytes:
+    """Return a bundle with other contents, whose sums are right."""
+    good, made = root / "good.zip", io.BytesIO()
+    write_bundle(good, HEADING, sections(), "as text", is_clean=True)
+    with zipfile.ZipFile(good) as old, zipfile.ZipFile(made, "w") as new:
+        manifest = {**json.loads(old.read("manifest.json")), **changes}
+        found = {name: old.read(name) for name in old.namelist()}
+        for section in manifest["sections"]:
+            if section["name"] in texts:
+                found[section["file"]] = texts[section["name"]].encode()
+                section["sha256"] = hashlib.sha256(found[section["file"]]).hexdigest()
+        for name, content in found.items():
+            new.writestr(name, json.dumps(manifest) if name == "manifest.json" else content)
+    return made.getvalue()
 
 
 def test_methods_and_media_are_as_http_wants_them(api: Api) -> None:

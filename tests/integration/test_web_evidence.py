@@ -19,7 +19,7 @@ from autopsy.bundle import write_bundle
 from autopsy.section import Section, Status
 from supervisor.model.access import Role
 from supervisor.model.states import State
-from supervisor.web.pages.autopsy import UPLOAD_MAX_BYTES
+from supervisor.web.bundle import UPLOAD_MAX_BYTES
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}\x1b[2J\u202ex"
 LIVE = ("<script>alert", "<img src=x", "\x1b", "\u202e", "49\\x1b")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -11,13 +11,13 @@ from supervisor.model.access import Right
 from supervisor.model.record import Acted, Seen
 from supervisor.model.record import Answer as Outcome
 from supervisor.model.states import State
-from supervisor.web.api.endpoint import WRITE, Endpoint, Nothing, Trouble
+from supervisor.web.api.endpoint import WRITE, Endpoint, Nothing, Trouble, wrong
 from supervisor.web.api.submit import Submitted
 from supervisor.web.api.tasks import find
+from supervisor.web.chosen import VERBS, act_on
 from supervisor.web.visit import Visit
 
 MANY_MAX = 1000
-Verb = Literal["cancel", "fail", "rerun"]
 Reason = Annotated[
     str,
     Meta(
@@ -52,10 +52,11 @@ class CopyGiven(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ActOnMany(msgspec.Struct, forbid_unknown_fields=True):
-    """The same act on many tasks."""
+    """The same act on many tasks; those that are no longer as they were `seen` are left alone."""
 
     task_ids: Annotated[list[TaskId], Meta(min_length=1, max_length=MANY_MAX)]
     reason: Reason
+    seen: dict[TaskId, SeenGiven] = {}
 
 
 class ActAnswer(msgspec.Struct):
@@ -83,8 +84,7 @@ def act_on_task(visit: Visit, _: Nothing, body: Act, task_id: str, verb: str) ->
     state of the task does not allow it, with `state` and `answer`; to ask for what is being done
     already is no error.
     """
-    seen = None if body.seen is None else Seen(body.seen.state, body.seen.attempt)
-    (done,) = _act(visit, [task_id], verb, body.reason, seen)
+    (done,) = act_on(visit, VERBS[verb], {task_id: _seen(body.seen)}, body.reason.strip())
     answer = _answer(done)
     if done.answer == Outcome.NOT_FOUND:
         raise Trouble(404, f"No task {task_id} is in the store.")
@@ -97,7 +97,10 @@ def act_on_task(visit: Visit, _: Nothing, body: Act, task_id: str, verb: str) ->
 
 def act_on_tasks(visit: Visit, _: Nothing, body: ActOnMany, verb: str) -> ActAnswers:
     """Cancel, fail or rerun many tasks: each id is answered on its own."""
-    acted = _act(visit, body.task_ids, verb, body.reason)
+    if stray := next((one for one in body.seen if one not in body.task_ids), None):
+        raise wrong(f"seen.{stray}", "is not one of `task_ids`")
+    tasks = {task_id: _seen(body.seen.get(task_id)) for task_id in body.task_ids}
+    acted = act_on(visit, VERBS[verb], tasks, body.reason.strip())
     done = sum(one.done for one in acted)
     return ActAnswers([_answer(one) for one in acted], done, len(acted) - done)
 
@@ -111,15 +114,8 @@ def resubmit_task(visit: Visit, _: Nothing, body: CopyGiven, task_id: str) -> tu
     return Submitted(made.task_id, made.created), 201 if made.created else 200
 
 
-def _act(
-    visit: Visit, task_ids: list[str], verb: str, reason: str, seen: Seen | None = None
-) -> list[Acted]:
-    act = {
-        "cancel": visit.client.cancel,
-        "fail": visit.client.fail,
-        "rerun": visit.client.rerun,
-    }[verb]
-    return act(task_ids, by=visit.person.name, reason=reason.strip(), seen=seen)
+def _seen(given: SeenGiven | None) -> Seen | None:
+    return None if given is None else Seen(given.state, given.attempt)
 
 
 def _answer(acted: Acted) -> ActAnswer:
@@ -137,6 +133,6 @@ ENDPOINTS = (
     ),
     Endpoint(
         method=WRITE, rule="/tasks/<verb>", function=act_on_tasks, needs=Right.ACT,
-        body=ActOnMany, body_max=128 * 1024, answer=ActAnswers, errors=(404,),
+        body=ActOnMany, body_max=192 * 1024, answer=ActAnswers, errors=(404,),
     ),
 )  # fmt: skip

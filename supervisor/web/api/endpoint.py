@@ -16,6 +16,7 @@ from werkzeug.exceptions import HTTPException
 
 from supervisor.model.access import Right
 
+JSON, ZIP = "application/json", "application/zip"
 #: A time with its offset.
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 PREFIX = "/api/v1"
@@ -29,6 +30,7 @@ PARTS: Mapping[str, str] = MappingProxyType(
         "autopsy_id": r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}",
         "queue": r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}",
         "verb": r"cancel|fail|rerun",
+        "key": r"[0-9a-f]{16}",
         "name": r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}",
     }
 )
@@ -45,7 +47,8 @@ class Endpoint:
 
     It returns a value of the type `answer`, or that and a status. `needs` is the right without
     which nobody gets to it (None: anybody may). `errors` are the statuses of its own, beside those
-    that every endpoint has. `checked` False: the body is given as it came, a JSON object.
+    that every endpoint has. `checked` False: the body is given as it came, a JSON object. What
+    `takes` another media type than JSON is given its bytes.
     """
 
     method: str
@@ -59,7 +62,13 @@ class Endpoint:
     errors: tuple[int, ...] = ()
     body_max: int = BODY_MAX
     checked: bool = True
-    mimetype: str = "application/json"
+    takes: str = JSON
+    mimetype: str = JSON
+
+    @property
+    def has_body(self) -> bool:
+        """Whether it takes anything but its address."""
+        return self.body is not None or self.takes != JSON
 
     @property
     def name(self) -> str:

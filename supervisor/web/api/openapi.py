@@ -13,10 +13,10 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 from msgspec import UNSET
 
-from supervisor.web.api.endpoint import PREFIX, Endpoint, pattern_of
+from supervisor.web.api.endpoint import JSON, PREFIX, Endpoint, pattern_of
 from supervisor.web.api.problem import MIMETYPE, Problem, title_of
 
-JSON = "application/json"
+_BYTES = {"type": "string", "format": "binary"}
 _REFERENCE = "#/components/schemas/{name}"
 _PART = re.compile(r"<(\w+)>")
 #: What any endpoint may answer besides its own.
@@ -94,11 +94,9 @@ def _operation(endpoint: Endpoint, known: dict[Any, Any]) -> dict[str, Any]:
         made["x-right"] = str(endpoint.needs)
     if parameters := [*_parts(endpoint), *_parameters(endpoint)]:
         made["parameters"] = parameters
-    if endpoint.body is not None:
-        made["requestBody"] = {
-            "required": True,
-            "content": {JSON: {"schema": known[endpoint.body]}},
-        }
+    if endpoint.has_body:
+        schema = _BYTES if endpoint.body is None else known[endpoint.body]
+        made["requestBody"] = {"required": True, "content": {endpoint.takes: {"schema": schema}}}
     made["responses"] = _responses(endpoint, known)
     return made
 
@@ -168,11 +166,11 @@ def _responses(endpoint: Endpoint, known: dict[Any, Any]) -> dict[str, Any]:
     if endpoint.mimetype == JSON:
         good = {JSON: {"schema": known[endpoint.answer]}}
     else:
-        good = {endpoint.mimetype: {"schema": {"type": "string", "format": "binary"}}}
+        good = {endpoint.mimetype: {"schema": _BYTES}}
     made = {str(code): {"description": title_of(code), "content": good} for code in endpoint.codes}
     codes = {*EVERYWHERE, *endpoint.errors}
     codes |= set(WITH_RIGHT) if endpoint.needs is not None else set()
-    codes |= set(WITH_BODY) if endpoint.body is not None else set()
+    codes |= set(WITH_BODY) if endpoint.has_body else set()
     for code in sorted(codes):
         made[str(code)] = {"$ref": f"#/components/responses/{_word(code)}"}
     return made

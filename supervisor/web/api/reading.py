@@ -16,11 +16,11 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from supervisor.model.query import QueryError
 from supervisor.model.spec import bad_text
-from supervisor.web.api.endpoint import Endpoint, Trouble, pattern_of, wrong
+from supervisor.web.api.endpoint import JSON, ZIP, Endpoint, Trouble, pattern_of, wrong
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-JSON = "application/json"
+_NAMES = {JSON: "JSON", ZIP: "the file of a bundle"}
 _AT = re.compile(r" - at `\$\.?([^`]*)`\Z")
 _FIELD = re.compile(r"(?:Object (?:missing required|contains unknown) field `([^`]*)`)")
 _NOT_BLANK = r"matching regex '\\S'"
@@ -53,14 +53,28 @@ def body_of(endpoint: Endpoint) -> Any:
 
     Raises: Trouble.
     """
-    if endpoint.body is None:
+    if not endpoint.has_body:
         return None
-    if request.mimetype != JSON:
-        raise Trouble(415, f"The body must be JSON, and say so: Content-Type: {JSON}")
+    if request.mimetype != endpoint.takes:
+        raise Trouble(
+            415, f"The body must be {_NAMES[endpoint.takes]}, and say so: "
+            f"Content-Type: {endpoint.takes}"
+        )  # fmt: skip
     try:
-        given = msgspec.json.decode(request.get_data(cache=False))
+        body = request.get_data(cache=False)
     except RequestEntityTooLarge:
         raise Trouble(413, f"The body is longer than {endpoint.body_max} bytes.") from None
+    if endpoint.takes != JSON:
+        return body
+    given = _object(body)
+    if not endpoint.checked or endpoint.body is None:
+        return given
+    return _converted(given, endpoint.body, is_text=False)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        given = msgspec.json.decode(body)
     except RecursionError:
         raise Trouble(400, "The body is nested too deep.") from None
     except msgspec.ValidationError as exc:
@@ -69,9 +83,7 @@ def body_of(endpoint: Endpoint) -> Any:
         raise Trouble(400, f"The body is not JSON in UTF-8: {exc}") from exc
     if not isinstance(given, dict):
         raise Trouble(422, "The body must be a JSON object.", fields={"": "must be an object"})
-    if not endpoint.checked:
-        return given
-    return _converted(given, endpoint.body, is_text=False)
+    return given
 
 
 def bad_query(field: str, error: QueryError) -> Trouble:

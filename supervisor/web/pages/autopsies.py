@@ -1,7 +1,6 @@
 """The pages of all evidence: the list, the newest of a kind, and groups that share one wait.
 
-Invariants: groups are made of the newest bundles that there are, and say of how many; an act on the
-tasks of a group names each task as it was seen, and is answered for each.
+Invariant: an act on the tasks of a group names each task as it was seen, and is answered for each.
 """
 
 from __future__ import annotations
@@ -9,64 +8,29 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from flask import flash, request
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 from werkzeug.exceptions import BadRequest
 
-from autopsy.signature import WaitSignature, wait_signature
 from supervisor.model.access import Right
 from supervisor.model.record import Acted
 from supervisor.model.record import Answer as Outcome
-from supervisor.store import AutopsyRecord, TaskLine
-from supervisor.store.listing import Listing
 from supervisor.store.view import AutopsyFilter
 from supervisor.web import wording
 from supervisor.web.chosen import CHOSEN_MAX, VERBS
 from supervisor.web.chosen import act as act_on
+from supervisor.web.group import grouped, tasks_of
 from supervisor.web.visit import Answer, Room, Route, Visit, a_moment, argument, go, missing, show
 from supervisor.words.sentence import diagnosis
 
 PAGE = 50
-#: Bundles that groups are made of, and what one page of the store brings.
-GROUPED_MOST, _AT_ONCE = 1000, 500
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
 WHEN = _l(
     "One is taken before a kill, after a crash, on suspicion (at most one of an attempt every two "
     "minutes), or by `supervisor autopsy capture`; old ones are removed after autopsy_keep_days."
 )
-
-Row = tuple[AutopsyRecord, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Bundles of one signature, newest first."""
-
-    signature: WaitSignature
-    rows: tuple[Row, ...]
-
-    @property
-    def newest(self) -> AutopsyRecord:
-        """The bundle that was taken last."""
-        return self.rows[0][0]
-
-    @property
-    def oldest(self) -> AutopsyRecord:
-        """The bundle that was taken first."""
-        return self.rows[-1][0]
-
-    @property
-    def types(self) -> Sequence[tuple[str, int]]:
-        """The types of its tasks with their counts, most first."""
-        return Counter(kind or "–" for _record, kind in self.rows).most_common()
-
-    @property
-    def task_ids(self) -> list[str]:
-        """Its tasks, each once."""
-        return list(dict.fromkeys(r.task_id for r, _kind in self.rows if r.task_id))
 
 
 def listing(visit: Visit) -> Answer:
@@ -112,16 +76,15 @@ def latest(visit: Visit) -> Answer:
 
 def groups(visit: Visit) -> Answer:
     """Return the attempts that wait for the same, the largest groups first."""
-    rows, is_all = _newest(visit)
-    found = _grouped(rows)
+    found = grouped(visit.reader, _wanted())
     return show(
         "autopsy_groups.html",
         visit,
         now=visit.now(),
         given=_given(),
-        groups=found,
-        counted=len(rows),
-        is_all=is_all,
+        groups=found.groups,
+        counted=found.counted,
+        is_all=found.is_all,
         same=_address(None),
         filtered=any(_given().values()),
         when=WHEN,
@@ -130,8 +93,7 @@ def groups(visit: Visit) -> Answer:
 
 def group(visit: Visit, key: str) -> Answer:
     """Return one group: its bundles, and its tasks as they are now."""
-    rows, _is_all = _newest(visit)
-    found = next((one for one in _grouped(rows) if one.signature.key == key), None)
+    found = grouped(visit.reader, _wanted()).of(key)
     if found is None:
         why = _("Its bundles were removed, or newer ones have taken their place among those seen.")
         return missing(visit, _("No such group"), why, autopsies=_address(None))
@@ -140,7 +102,7 @@ def group(visit: Visit, key: str) -> Answer:
         visit,
         now=visit.now(),
         group=found,
-        tasks=_tasks(visit, found.task_ids[:CHOSEN_MAX]),
+        tasks=tasks_of(visit.reader, found.task_ids[:CHOSEN_MAX]),
         left_out=max(0, len(found.task_ids) - CHOSEN_MAX),
         cause=diagnosis,
         same=_address(None),
@@ -169,41 +131,10 @@ def act(visit: Visit, key: str) -> Answer:
     return go(back)
 
 
-def _tasks(visit: Visit, task_ids: Sequence[str]) -> list[TaskLine]:
-    found = {one.task_id: one for one in Listing(visit.reader.store).of(task_ids)}
-    return [found[task_id] for task_id in task_ids if task_id in found]
-
-
 def _summary(verb: str, done: Sequence[Acted]) -> str:
     counted = Counter(one.answer.replace("_", " ") for one in done)
     told = ", ".join(f"{count} {answer}" for answer, count in counted.most_common())
     return f"{VERBS[verb].label}: {told or _('no task')}"
-
-
-def _newest(visit: Visit) -> tuple[list[Row], bool]:
-    """Return the newest bundles of the filter, and whether these are all there are."""
-    wanted = replace(_wanted(), before_id=None, limit=_AT_ONCE)
-    rows: list[Row] = []
-    while len(rows) < GROUPED_MOST:
-        found = visit.reader.find_autopsies(wanted)
-        rows += found.autopsies
-        if found.next_id is None:
-            return rows, True
-        if not found.autopsies:
-            break
-        wanted = replace(wanted, before_id=found.next_id)
-    return rows, False
-
-
-def _grouped(rows: Sequence[Row]) -> list[Group]:
-    """Put together what has one signature; what has no diagnosis is in no group."""
-    found: dict[WaitSignature, list[Row]] = {}
-    for row in rows:
-        signature = wait_signature(row[0].diagnosis_json)
-        if signature is not None:
-            found.setdefault(signature, []).append(row)
-    made = [Group(signature, tuple(of)) for signature, of in found.items()]
-    return sorted(made, key=lambda one: (-len(one.rows), one.signature.key))
 
 
 def _given() -> Mapping[str, str]:

@@ -1,27 +1,23 @@
 """The pages of one bundle: of the store by its id, or one that somebody brings as a file.
 
-Invariants: a bundle is named by its id alone, which leads to a path through the store; what is sent
-or shown was verified to be a bundle; it is shown by its sections, not by the page in it, and may
-run nothing. A file that is brought is never put on a disk under its name. Who takes a bundle home,
-opens or brings one stands in the audit trail.
+Invariants: a bundle is named by its id alone, which leads to a path through the store; it is shown
+by its sections, not by the page in it, and may run nothing.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from flask import Response, request
 from flask_babel import gettext as _
 from markupsafe import Markup
 from werkzeug.exceptions import NotFound
 
-from autopsy.bundle import Bundle, Heading, read_bundle
+from autopsy.bundle import Bundle, Heading
 from autopsy.cause import MEANINGS, Meaning
 from autopsy.errors import AutopsyError
 from autopsy.page import page_of
@@ -30,14 +26,12 @@ from autopsy.report.piece import pieces
 from autopsy.signature import wait_signature
 from supervisor.model.access import Right
 from supervisor.store import AutopsyRecord
-from supervisor.store.ledger.audit import NoteReason
 from supervisor.web import wording
-from supervisor.web.download import Gone, file_of, sent
+from supervisor.web.bundle import NAME_MOST, UPLOAD_MAX_BYTES, NotShown, brought, opened
+from supervisor.web.download import Gone, sent
 from supervisor.web.visit import Answer, Route, Visit, show
 from supervisor.words.sentence import diagnosis
 
-#: Of a file that is brought: no bundle of ours is larger, packed or unpacked, but for its margin.
-UPLOAD_MAX_BYTES = 10 << 20
 #: The form around the file.
 _FORM_BYTES = 16 << 10
 #: The report is markup with styles in it: it stands alone, in a frame that may do nothing.
@@ -46,7 +40,6 @@ REPORT_POLICY = (
     "base-uri 'none'; frame-ancestors 'self'"
 )
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\Z")
-_NAME_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +106,14 @@ def ask(visit: Visit) -> Answer:
 
 def open_file(visit: Visit) -> Answer:
     """Show a bundle that was brought as a file; nothing of it is kept."""
-    brought = request.files.get("bundle")
-    if brought is None or not brought.filename:
+    file = request.files.get("bundle")
+    if file is None or not file.filename:
         return _not_opened(visit, "", _("Choose the file of a bundle first."), 400)
-    name = wording.line(brought.filename)[:_NAME_SHOWN]
-    found, why = _brought(Path(name), io.BytesIO(brought.stream.read()))
-    if found is None:
-        _note(visit, NoteReason.BUNDLE_REFUSED, f"{name}: {why}")
-        return _not_opened(visit, name, why, 422)
-    evidence, why = _evidence(found)
-    if why:
-        _note(visit, NoteReason.BUNDLE_REFUSED, f"{name}: {why}")
-        return _not_opened(visit, name, why, 422)
-    _note(visit, NoteReason.BUNDLE_OPENED, name)
+    name = wording.line(file.filename)[:NAME_MOST]
+    try:
+        found, evidence = brought(visit, name, file.stream.read(), _with_evidence)
+    except NotShown as exc:
+        return _not_opened(visit, name, str(exc), 422)
     causes = _causes_of(found.heading)
     return show(
         "autopsy_file.html",
@@ -141,11 +129,11 @@ def open_file(visit: Visit) -> Answer:
     )
 
 
-def _brought(path: Path, content: IO[bytes]) -> tuple[Bundle | None, str]:
-    try:
-        return read_bundle(path, content, UPLOAD_MAX_BYTES), ""
-    except AutopsyError as exc:
-        return None, f"{exc} {exc.remedy}".rstrip()
+def _with_evidence(bundle: Bundle) -> tuple[Bundle, Sequence[Evidence]]:
+    evidence, why = _evidence(bundle)
+    if why:
+        raise NotShown(why)
+    return bundle, evidence
 
 
 def _not_opened(visit: Visit, name: str, why: str, code: int) -> Answer:
@@ -154,11 +142,6 @@ def _not_opened(visit: Visit, name: str, why: str, code: int) -> Answer:
         "autopsy_open.html", visit, now=visit.now(), most=UPLOAD_MAX_BYTES, problem=problem
     )
     return page_, code
-
-
-def _note(visit: Visit, reason: NoteReason, text: str) -> None:
-    by = visit.person.name
-    visit.client.change_access(lambda access, now: access.note(reason, text, by, now))
 
 
 def _record(visit: Visit, autopsy_id: str) -> AutopsyRecord:
@@ -171,8 +154,7 @@ def _record(visit: Visit, autopsy_id: str) -> AutopsyRecord:
 def _opened(visit: Visit, record: AutopsyRecord) -> tuple[Bundle | None, str]:
     """Return a bundle, verified; or None and why there is none to show."""
     try:
-        with file_of(visit, record) as file, file:
-            return read_bundle(Path(record.path), file), ""
+        return opened(visit, record), ""
     except Gone as gone:
         return None, str(gone)
 

@@ -23,8 +23,8 @@ from supervisor.store.record import AutopsyRecord
 from supervisor.store.schema import attempts, autopsies, tasks
 from supervisor.store.view import AutopsyFilter, AutopsyPage, TaskFilter
 
-#: Rows of a stream that one page may test: about 20 ms on SQLite. Those whose attempts are looked
-#: at, too, cost four times as much.
+#: Rows that one page may test, of all streams: about 20 ms on SQLite. Those whose attempts are
+#: looked at, too, cost four times as much.
 WINDOW, WINDOW_OF_ATTEMPTS = 20_000, 5_000
 PAGE_MAX = 500
 #: Ids of each state, newest first, among which the end of one is looked for.
@@ -85,7 +85,9 @@ class _Plan:
 
     @property
     def window(self) -> int:
-        return min(WINDOW, WINDOW_OF_ATTEMPTS) if self.with_attempt else WINDOW
+        """How many rows of each stream are tested: all together as many as of one."""
+        whole = min(WINDOW, WINDOW_OF_ATTEMPTS) if self.with_attempt else WINDOW
+        return max(1, whole // max(1, len(self.streams)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +191,7 @@ def _merged(
     ids = [one for one in merged if stop is None or (one >= stop if walk.down else one <= stop)]
     if len(ids) > limit:
         return ids[:limit], ids[limit - 1], 0
-    looked = plan.window if any(each.cut_by_window for each in found) else 0
-    return ids, stop, looked
+    return ids, stop, plan.window * sum(each.cut_by_window for each in found)
 
 
 def _exact_types(terms: Sequence[Term]) -> list[str] | None:

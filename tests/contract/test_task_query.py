@@ -250,6 +250,8 @@ def test_what_was_not_looked_at_is_said(
     page = scene.reader.tasks(back)
     assert (page.tasks, page.prev_id, page.looked) == ((), tasks[-6].task_id, 5)
     assert page.next_id == page.prev_id
+    both = TaskFilter(terms=parse("type:greet,part by:nobody"))
+    assert scene.reader.tasks(both).looked == 4  # what may be tested is shared by both types
     every = Listing(scene.store).count(TaskFilter(), most=7)
     assert every == Counted(7, is_all=False)
 

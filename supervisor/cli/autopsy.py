@@ -338,8 +338,9 @@ def _open(reader: Reader, record: AutopsyRecord) -> Bundle:
 
 
 def _host_of(reader: Reader, record: AutopsyRecord) -> str:
-    names = {node.node_id: node.node_name for node in reader.nodes()}
-    host = names.get(record.node_id)
+    from supervisor.store.muster import name_of
+
+    host = name_of(reader.store, record.node_id)
     return f"the host of node {record.node_id}" if host is None else f"host {host}"
 
 

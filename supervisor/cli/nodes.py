@@ -10,7 +10,7 @@ import click
 
 from supervisor.cli.call import Call, command, fields_of
 from supervisor.cli.text import cell, columns
-from supervisor.words.roll import Roll, is_silent, roll_call, stages
+from supervisor.words.roll import Roll, is_silent, left_out, roll_call, stages
 from supervisor.words.text import ago, span
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def nodes(call: Call, every: bool) -> None:
     now = reader.store.clock.now()
     roll = roll_call(reader)
     listed = [node for node in roll.every if every or node.ended_at is None]
+    more = left_out(reader.store, roll) if every else 0
     said = stages(roll, call.client().vitals, now)
 
     def lines() -> Iterator[str]:
@@ -40,6 +41,8 @@ def nodes(call: Call, every: bool) -> None:
             yield from columns(
                 HEAD, [_row(node, roll, now, said.get(node.node_id)) for node in listed]
             )
+        if more:
+            yield f"{more} more that ended are not listed"
         if not roll.running:
             yield "no node runs: start one with `supervisor run`"
 
@@ -52,7 +55,7 @@ def nodes(call: Call, every: bool) -> None:
         }
         for node in listed
     ]
-    call.answer({"nodes": document, "at": now}, lines)
+    call.answer({"nodes": document, "left_out": more, "at": now}, lines)
 
 
 def state(node: NodeView, roll: Roll) -> str:

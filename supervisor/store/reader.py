@@ -21,6 +21,7 @@ from supervisor.model.outcome import StopMark
 from supervisor.model.states import State
 from supervisor.store.engine import Store
 from supervisor.store.levels import waiting
+from supervisor.store.muster import muster
 from supervisor.store.record import AutopsyRecord, WorkerRecord
 from supervisor.store.schema import (
     WHOLE_QUEUE,
@@ -29,8 +30,6 @@ from supervisor.store.schema import (
     audit_log,
     autopsies,
     checkpoints,
-    node_types,
-    nodes,
     queues,
     task_types,
     tasks,
@@ -215,30 +214,12 @@ class Reader:
         with self._store.reading() as connection:
             return connection.execute(query).first() is not None
 
-    def nodes(self, limit: int = 100) -> list[NodeView]:
-        """Return the nodes, those that run first, then the latest ended."""
-        running = (
-            sa.select(attempts.c.node_id, sa.func.count().label("running"))
-            .select_from(_current_attempt(tasks.join))
-            .where(tasks.c.state == State.RUNNING)
-            .group_by(attempts.c.node_id)
-        )
-        query = (
-            sa.select(nodes)
-            .order_by(nodes.c.ended_at.is_not(None), nodes.c.started_at.desc())
-            .limit(limit)
-        )
-        types = sa.select(node_types.c.node_id, node_types.c.type).order_by(node_types.c.type)
-        with self._store.reading() as connection:
-            owned = {row[0]: row[1] for row in connection.execute(running)}
-            known: dict[str, list[str]] = {}
-            for node_id, name in connection.execute(types):
-                known.setdefault(node_id, []).append(name)
-            now = self._store.clock.now()
-            return [
-                _node_view(row, owned.get(row.node_id, 0), known.get(row.node_id, ()), now)
-                for row in connection.execute(query)
-            ]
+    def nodes(self, ended: int = 100) -> list[NodeView]:
+        """Return the nodes, those that have not ended first; of those that own nothing the latest.
+
+        `ended` is how many of the latter.
+        """
+        return muster(self._store, ended)
 
     def types(self) -> list[TypeView]:
         """Return every task type that a node has ever announced, by name."""
@@ -417,25 +398,4 @@ def _pause_view(row: Any) -> PauseView:
         by=row.by or "",
         reason=row.reason or "",
         at=row.at,
-    )
-
-
-def _node_view(row: Any, running: int, types: Sequence[str], now: datetime) -> NodeView:
-    until = row.lease_until
-    return NodeView(
-        node_id=row.node_id,
-        node_name=row.node_name,
-        pid=row.pid,
-        start_ticks=row.start_ticks,
-        boot_id=row.boot_id,
-        pid_ns=row.pid_ns,
-        version=row.version,
-        listen=row.listen,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        note=row.note,
-        running=running,
-        lease_left_s=None if until is None else (until - now).total_seconds(),
-        skew_s=row.skew_s or 0.0,
-        types=tuple(types),
     )

@@ -18,7 +18,7 @@ from supervisor.words.tongue import say
 from supervisor.worker.presence import is_gone, own_place
 
 if TYPE_CHECKING:
-    from supervisor.store import Reader, TaskLine
+    from supervisor.store import Reader, Store, TaskLine
     from supervisor.store.view import NodeView
     from supervisor.store.vitals import VitalsBook
 
@@ -82,6 +82,13 @@ def roll_call(reader: Reader) -> Roll:
             if (node.boot_id, node.pid_ns) == (here.boot_id, here.pid_ns)
         ),
     )
+
+
+def left_out(store: Store, roll: Roll) -> int:
+    """Return how many nodes have ended that are not on the roll."""
+    from supervisor.store.muster import count_ended
+
+    return count_ended(store) - sum(node.ended_at is not None for node in roll.every)
 
 
 def stages(roll: Roll, book: VitalsBook, now: datetime) -> dict[str, str]:

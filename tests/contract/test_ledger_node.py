@@ -13,8 +13,10 @@ from supervisor.model import outcome as ended
 from supervisor.model.record import Due
 from supervisor.store import AutopsyRecord, Orphan, Transaction, WorkerRecord
 from supervisor.store.ledger.transaction import TRIES
+from supervisor.store.muster import name_of
 from supervisor.store.schema import audit_log, outbox
 from supervisor.store.view import TypeView
+from supervisor.words.roll import left_out, roll_call
 
 AUTOPSY = AutopsyRecord(
     autopsy_id="autopsy_1",
@@ -50,6 +52,28 @@ def test_a_node_is_written_down_and_ends_once(scene: Scene) -> None:
         (None, "node_started", "host-1 (node_a), pid 7"),
         (None, "node_ended", "node_a: stopped by SIGTERM"),
     ]
+
+
+def test_no_node_that_may_own_something_is_left_out_however_many_there_are(scene: Scene) -> None:
+    for number in range(260):
+        scene.register(f"node_{number:03}")
+        scene.pass_time(1)
+    first = scene.submit()
+    scene.claim(node_id="node_000")
+    with scene.ledger.transaction() as tx:
+        for number in range(150):
+            tx.end_node(f"node_{number:03}", scene.now, "stopped")
+    roll = roll_call(scene.reader)
+    numbers = [int(node.node_id[5:]) for node in roll.every]
+    assert numbers == [*range(259, 149, -1), 0, *range(149, 49, -1)]
+    assert len(roll.running) == 110
+    task = scene.reader.task(first)
+    assert task is not None
+    owner = roll.gone_node(task)
+    assert owner is not None
+    assert (owner.node_id, owner.running) == ("node_000", 1)
+    assert left_out(scene.store, roll) == 49
+    assert (name_of(scene.store, "node_007"), name_of(scene.store, "node_7")) == ("host-1", None)
 
 
 def test_what_a_node_says_of_its_types_replaces_what_it_said_before(scene: Scene) -> None:

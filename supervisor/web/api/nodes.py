@@ -10,13 +10,15 @@ from msgspec import Meta
 
 from supervisor.model.access import Right
 from supervisor.model.order import Order, OrderKind
+from supervisor.store.muster import name_of
 from supervisor.store.view import NodeView
 from supervisor.store.vitals import VitalsView
 from supervisor.web.api.acts import Reason
 from supervisor.web.api.endpoint import READ, WRITE, Endpoint, Moment, Nothing, Trouble
 from supervisor.web.api.tasks import find
+from supervisor.web.node_order import ask_node
 from supervisor.web.visit import Visit
-from supervisor.words.roll import Roll, roll_call, stages
+from supervisor.words.roll import Roll, left_out, roll_call, stages
 
 WORKERS_MAX = 500
 
@@ -48,9 +50,13 @@ class Node(msgspec.Struct, kw_only=True):
 
 
 class Nodes(msgspec.Struct):
-    """The nodes, those that have not ended first."""
+    """The nodes: all that have not ended or still own attempts, then the latest that ended.
+
+    `left_out` is how many more have ended.
+    """
 
     nodes: list[Node]
+    left_out: int
 
 
 class Worker(msgspec.Struct):
@@ -120,10 +126,15 @@ class Orders(msgspec.Struct):
 
 
 class NodeOrder(msgspec.Struct, forbid_unknown_fields=True):
-    """What a node is asked: to take no more tasks (drain), to take some again, to stop."""
+    """What a node is asked: to take no more tasks (drain), to take some again, to stop.
+
+    `seen` is the `stage` at which it stood: if that is another by now, or somebody else has asked
+    something else of it meanwhile, it is not asked (409).
+    """
 
     kind: Literal["drain", "undrain", "stop"]
     reason: Reason
+    seen: Annotated[str, Meta(max_length=40)] | None = None
 
 
 class Capture(msgspec.Struct, forbid_unknown_fields=True):
@@ -143,7 +154,8 @@ def list_nodes(visit: Visit, _query: Nothing, _body: None) -> Nodes:
     """List nodes: those that run, then the latest that ended."""
     roll = roll_call(visit.reader)
     said = stages(roll, visit.client.vitals, visit.now())
-    return Nodes([_node(one, roll, said.get(one.node_id)) for one in roll.every])
+    found = [_node(one, roll, said.get(one.node_id)) for one in roll.every]
+    return Nodes(found, left_out(visit.reader.store, roll))
 
 
 def list_workers(visit: Visit, query: WorkersWanted, _: None, node_id: str) -> Workers:
@@ -172,9 +184,7 @@ def list_orders(visit: Visit, _query: Nothing, _body: None, node_id: str) -> Ord
 def order_node(visit: Visit, _: Nothing, body: NodeOrder, node_id: str) -> tuple[Ordered, int]:
     """Ask a node to drain, to take tasks again, or to stop; it answers in the order itself."""
     _require_node(visit, node_id)
-    given = visit.client.orders.ask(
-        node_id, body.kind, by=visit.person.name, reason=body.reason.strip()
-    )
+    given = ask_node(visit, node_id, body.kind, body.reason.strip(), body.seen)
     return Ordered(given), 202
 
 
@@ -207,7 +217,7 @@ def orders_of_task(visit: Visit, _query: Nothing, _body: None, task_id: str) -> 
 
 
 def _require_node(visit: Visit, node_id: str) -> None:
-    if not any(one.node_id == node_id for one in visit.reader.nodes()):
+    if name_of(visit.reader.store, node_id) is None:
         raise Trouble(404, "No node has this id.")
 
 

@@ -39,6 +39,7 @@ class Kind(StrEnum):
     PATTERN = "a name; * stands for anything"
     EXACT = "a name"
     PART = "a part of it, or with * all of it"
+    ALIKE = "all of it, with * for each thing that differs"
     MOMENT = "a time"
     SPAN = "a span of time"
     NUMBER = "a number"
@@ -85,6 +86,9 @@ QUALIFIERS = _table(
               "verdict:stalled", tuple(Code)),
     Qualifier("error", Kind.PATTERN, "the kind of its latest error", "error:ConnectionError"),
     Qualifier("message", Kind.PART, "the text of its latest error", 'message:"timed out"'),
+    Qualifier("pattern", Kind.ALIKE,
+              'what its latest error has in common with others; "" for no text',
+              'pattern:"to * refused"'),
     Qualifier("submitted", Kind.MOMENT, "when it was submitted", "submitted:>2h"),
     Qualifier("due", Kind.MOMENT, "from when on it may run", "due:>10m"),
     Qualifier("ended", Kind.MOMENT, "when it ended", "ended:today"),
@@ -222,7 +226,7 @@ def _values(text: str, at: int, qualifier: Qualifier) -> Iterator[_Word]:
     count = 0
     while True:
         word = _quoted(text, at) if text[at : at + 1] == '"' else _until_end_of_value(text, at)
-        if not word.text:
+        if word.start == word.end:
             raise QueryError(at, 1, sentence("silent", name=qualifier.name), _takes(qualifier))
         count += 1
         if count > VALUES_MAX:

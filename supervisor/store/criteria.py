@@ -1,21 +1,24 @@
 """What a term of a query means for a row: conditions over a task and its latest attempt.
 
 Invariants: both stores answer alike (names are compared as they are, free text without regard to
-the case of A to Z); what is missing fulfils no term, so the negated term holds. Only the search
-uses it.
+the case of A to Z); what is missing fulfils no term, so the negated term holds. No store knows the
+pattern of an error: a sieve tests it on rows that were read. Only what looks for tasks uses it.
 """
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
+from autopsy import redact
 from supervisor.model.bound import number_of, span_of, when_of
+from supervisor.model.pattern import pattern_of
 from supervisor.model.query import QUALIFIERS, TEXT, Kind, Term, pieces
 from supervisor.store.schema import attempts, tasks
 
@@ -38,12 +41,16 @@ _COLUMNS: dict[str, sa.Column[Any]] = {
     "message": attempts.c.error,
     "node": attempts.c.node_id,
 }
-_OF_ATTEMPT = frozenset({"verdict", "error", "message", "node", "ran"})
+_OF_ATTEMPT = frozenset({"verdict", "error", "message", "pattern", "node", "ran"})
+#: As much of an error as its pattern is made of, and more.
+ERROR_HEAD: Any = sa.func.substr(attempts.c.error, 1, 200)
 _FOLD = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _GLOB = str.maketrans({"[": "[[]", "?": "[?]", "*": "[*]"})
 _LIKE = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_"})
 
 Condition = sa.ColumnElement[bool]
+#: Says of the head of an error whether its row is meant.
+Sieve = Callable[[str | None], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +61,8 @@ class Criteria:
     now: datetime
 
     def of(self, terms: Sequence[Term]) -> list[Condition]:
-        """Return the condition of each term."""
-        return [self._term(term) for term in terms]
+        """Return the condition of each term but those of a sieve."""
+        return [self._term(term) for term in terms if not _is_sieved(term)]
 
     def _term(self, term: Term) -> Condition:
         met = sa.or_(*(self._value(term.name, value) for value in term.values))
@@ -155,6 +162,24 @@ class Criteria:
 def needs_attempt(terms: Sequence[Term]) -> bool:
     """Say whether a row of the latest attempt is needed to test these."""
     return any(term.name in _OF_ATTEMPT for term in terms)
+
+
+def pattern_of_head(head: str | None) -> str:
+    """Return what an error has in common with others, and nothing secret of it; '' for none."""
+    return pattern_of(redact.text(head or ""))
+
+
+def sieve_of(terms: Sequence[Term]) -> Sieve | None:
+    """Return what is left to test once the conditions hold; None for nothing."""
+    sieved = [term for term in terms if _is_sieved(term)]
+    if not sieved:
+        return None
+    pattern = functools.cache(pattern_of_head)  # of one page: many errors are the same
+    return lambda head: all((pattern(head) in term.values) is not term.negated for term in sieved)
+
+
+def _is_sieved(term: Term) -> bool:
+    return term.name == "pattern"
 
 
 def _within(value: Any, low: Any, high: Any) -> Condition:

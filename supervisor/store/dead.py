@@ -1,11 +1,13 @@
 """Dead letters: tasks that ended FAILED or TIMEOUT for good, by what they have in common.
 
 Invariants: one look reads a bounded number of the newest of each state, by the index of states, and
-says from where older ones go on; a group names the query that finds all of it.
+says from where older ones go on; what makes a group is what its query asks for, so that the query
+finds all of the group and nothing else.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,19 +15,18 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from autopsy import redact
-from supervisor.model.pattern import pattern_of
 from supervisor.model.query import Term, plain_pattern, render
 from supervisor.model.states import State
+from supervisor.store.criteria import ERROR_HEAD, pattern_of_head
 from supervisor.store.engine import Store
 from supervisor.store.schema import attempts, tasks
 from supervisor.store.search import newest_of
 
 #: Tasks of each state that one look reads: about 30 ms on SQLite.
 WINDOW = 2_500
-#: Characters of an error that are read; more than a pattern is made of.
-_ERROR_READ = 200
 DEAD = (State.FAILED, State.TIMEOUT)
+#: Type, reason, error type, pattern, quarantined.
+_Key = tuple[str, str, str | None, str, bool]
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 
 
@@ -45,9 +46,10 @@ class DeadTask:
 
 @dataclass(frozen=True, slots=True)
 class DeadGroup:
-    """Tasks of one type that ended by one kind of error; counts are of those looked at."""
+    """Tasks of one type that ended alike; counts are of those looked at."""
 
     type: str
+    reason: str
     error_type: str | None
     pattern: str
     quarantined: bool
@@ -62,13 +64,13 @@ class DeadGroup:
         terms = [
             Term("state", tuple(map(str, DEAD))),
             Term("type", (plain_pattern(self.type),)),
+            Term("reason", (self.reason,)),
             Term("quarantined", ("yes" if self.quarantined else "no",)),
             Term("error", ("*",), negated=True)
             if self.error_type is None
             else Term("error", (plain_pattern(self.error_type),)),
+            Term("pattern", (self.pattern,)),
         ]
-        if self.pattern:
-            terms.append(Term("message", (self.pattern,)))
         return render(terms)
 
 
@@ -104,8 +106,7 @@ def _read(connection: sa.Connection, state: State, before_id: str | None) -> lis
     query = (
         sa.select(
             column.task_id, column.type, column.state, column.reason, column.ended_at,
-            column.quarantined, attempts.c.error_type,
-            sa.func.substr(attempts.c.error, 1, _ERROR_READ),
+            column.quarantined, attempts.c.error_type, ERROR_HEAD,
         )
         .select_from(
             window.join(tasks, column.task_id == window.c.task_id).outerjoin(attempts, same)
@@ -121,21 +122,16 @@ def _task(row: Any) -> DeadTask:
 
 
 def _grouped(rows: Iterable[DeadTask], now: datetime) -> list[DeadGroup]:
-    patterns: dict[str, str] = {}
-    by_key: dict[tuple[str, str | None, str, bool], list[DeadTask]] = {}
+    pattern = functools.cache(pattern_of_head)
+    by_key: dict[_Key, list[DeadTask]] = {}
     for row in rows:
-        error = row.error or ""
-        if error not in patterns:
-            patterns[error] = pattern_of(redact.text(error))
-        key = (row.type, row.error_type, patterns[error], bool(row.quarantined))
+        key = (row.type, row.reason, row.error_type, pattern(row.error), bool(row.quarantined))
         by_key.setdefault(key, []).append(row)
     groups = [_group(key, some, now) for key, some in by_key.items()]
     return sorted(groups, key=lambda one: (one.count, one.newest.task_id), reverse=True)
 
 
-def _group(
-    key: tuple[str, str | None, str, bool], some: list[DeadTask], now: datetime
-) -> DeadGroup:
+def _group(key: _Key, some: list[DeadTask], now: datetime) -> DeadGroup:
     ages = [now - one.ended_at for one in some if one.ended_at is not None]
     return DeadGroup(
         *key,

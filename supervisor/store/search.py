@@ -9,6 +9,7 @@ bounded number of ids. Only the store's readers use it.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +19,14 @@ import sqlalchemy as sa
 
 from supervisor.model.query import TEXT, Term, pieces, plain_pattern, states_left
 from supervisor.model.states import State
-from supervisor.store.criteria import Condition, Criteria, needs_attempt
+from supervisor.store.criteria import (
+    ERROR_HEAD,
+    Condition,
+    Criteria,
+    Sieve,
+    needs_attempt,
+    sieve_of,
+)
 from supervisor.store.record import AutopsyRecord
 from supervisor.store.schema import attempts, autopsies, tasks
 from supervisor.store.view import AutopsyFilter, AutopsyPage, TaskFilter
@@ -76,12 +84,17 @@ class _Stream:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The streams, and what is tested row by row."""
+    """The streams, and what is tested row by row: by the store, and then by the sieve."""
 
     streams: list[_Stream]
     tests: list[Condition]
+    sieve: Sieve | None
     with_attempt: bool
     is_file: bool
+
+    @property
+    def has_tests(self) -> bool:
+        return bool(self.tests) or self.sieve is not None
 
     @property
     def window(self) -> int:
@@ -224,19 +237,19 @@ def _is_exact_type(term: Term) -> bool:
 
 
 def _planned(streams: list[_Stream], criteria: Criteria, rest: Sequence[Term]) -> _Plan:
-    return _Plan(streams, criteria.of(rest), needs_attempt(rest), criteria.is_file)
+    return _Plan(streams, criteria.of(rest), sieve_of(rest), needs_attempt(rest), criteria.is_file)
 
 
 def _read(
     connection: sa.Connection, stream: _Stream, plan: _Plan, walk: _Walk, limit: int
 ) -> _Read:
     newest = stream.select(walk, is_file=plan.is_file)
-    if not plan.tests:
+    if not plan.has_tests:
         ids = list(connection.execute(newest.limit(limit + 1)).scalars())
         return _Read(ids, ids[limit - 1] if len(ids) > limit else None)
     bound = connection.execute(newest.limit(1).offset(plan.window - 1)).scalar()
     tested = _tested(newest, stream, plan, walk, bound)
-    ids = list(connection.execute(tested.limit(limit + 1)).scalars())
+    ids = _sieved(connection, tested, plan, limit + 1)
     if len(ids) > limit:
         return _Read(ids, ids[limit - 1])
     return _Read(ids, bound, cut_by_window=bound is not None)
@@ -247,18 +260,34 @@ def _counted(
 ) -> Counted:
     newest = stream.select(walk, is_file=plan.is_file)
     bound = None
-    if plan.tests:
+    if plan.has_tests:
         bound = connection.execute(newest.limit(1).offset(plan.window - 1)).scalar()
         newest = _tested(newest, stream, plan, walk, bound)
-    some = newest.limit(most + 1).subquery()
-    found = connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
+    if plan.sieve is not None:
+        found = len(_sieved(connection, newest, plan, most + 1))
+    else:
+        some = newest.limit(most + 1).subquery()
+        found = connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one()
     return Counted(min(found, most), found <= most and bound is None)
+
+
+def _sieved(
+    connection: sa.Connection, tested: sa.Select[Any], plan: _Plan, limit: int
+) -> list[str]:
+    """Return the first ids of a window that meet all."""
+    sieve = plan.sieve
+    if sieve is None:
+        return list(connection.execute(tested.limit(limit)).scalars())
+    with connection.execute(tested) as rows:
+        met = (task_id for task_id, head in rows if sieve(head))
+        return list(itertools.islice(met, limit))
 
 
 def _tested(
     newest: sa.Select[Any], stream: _Stream, plan: _Plan, walk: _Walk, bound: str | None
 ) -> sa.Select[Any]:
-    """Return the ids of a window that meet the tests, in the order of the walk."""
+    """Return the ids of a window that meet the tests, in the order of the walk, with what a sieve
+    is to see."""
     column = tasks.c.task_id
     if bound is not None:
         newest = newest.where(walk.until(column, bound))
@@ -270,15 +299,16 @@ def _tested(
     same = (attempts.c.task_id == column) & (attempts.c.attempt == tasks.c.attempt)
     rows: Any = tasks.outerjoin(attempts, same) if plan.with_attempt else tasks
     order = [walk.order(window.c[name]) for name in reversed(window.c.keys())]
+    seen = (sa.literal(1) if plan.sieve is None else ERROR_HEAD).label("seen")
     query = sa.select(window.c.task_id).order_by(*order)
     if plan.is_file:
         joined = window.join(rows, column == window.c.task_id)
-        return query.select_from(joined).where(*plan.tests)
+        return query.add_columns(seen).select_from(joined).where(*plan.tests)
     # PostgreSQL would rather read all tasks by their ids and look for each in the window; the
     # offset keeps it from seeing through.
-    one_row = sa.select(sa.literal(1).label("one")).select_from(rows)
-    one_row = one_row.where(column == window.c.task_id, *plan.tests)
-    return query.select_from(window.join(one_row.offset(0).lateral("tested"), sa.true()))
+    one_row = sa.select(seen).select_from(rows).where(column == window.c.task_id, *plan.tests)
+    row = one_row.offset(0).lateral("tested")
+    return query.add_columns(row.c.seen).select_from(window.join(row, sa.true()))
 
 
 def newest_of(

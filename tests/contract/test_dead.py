@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from ledger_scene import POLICY, START, Scene
 
 from supervisor.model import outcome as ended
+from supervisor.model.outcome import Outcome
 from supervisor.model.query import parse
 from supervisor.model.states import Reason, State
 from supervisor.store import TaskFilter, dead
+from supervisor.store.bulk import BulkDesk
 from supervisor.store.dead import DeadBook
+from supervisor.store.listing import Listing
 
 
 @pytest.fixture
@@ -41,20 +46,75 @@ def test_they_are_grouped_and_each_group_is_found_by_its_query(
 ) -> None:
     page = book.look(scene.now)
     shown = [
-        (one.type, one.error_type, one.pattern, one.quarantined, one.count) for one in page.groups
+        (one.type, one.reason, one.error_type, one.pattern, one.quarantined, one.count)
+        for one in page.groups
     ]
-    assert shown[0] == ("greet", "ConnectionError", "to * refused", False, 4)
-    assert {one for one in shown[1:] if not one[3]} == {
-        ("part", "ConnectionError", "to *", False, 1),
-        ("greet", None, "over * s", False, 1),
-        ("greet", "Odd[*]", "*% of *", False, 1),
+    assert shown[0] == ("greet", "raised", "ConnectionError", "to * refused", False, 4)
+    assert {one for one in shown[1:] if not one[4]} == {
+        ("part", "raised", "ConnectionError", "to *", False, 1),
+        ("greet", "timeout", None, "over * s", False, 1),
+        ("greet", "raised", "Odd[*]", "*% of *", False, 1),
     }
-    assert [one[0] for one in shown if one[3]] == ["greet"]
+    assert [one[:2] for one in shown if one[4]] == [("greet", "native_crash")]
     assert (page.looked, page.next_id) == (8, None)
     for group in page.groups:
         found = scene.reader.tasks(TaskFilter(terms=parse(group.query))).tasks
         assert len(found) == group.count, group.query
         assert found[0].task_id == group.newest.task_id
+
+
+#: Errors of which one's pattern stands for another's text, or is a part of it.
+ALIKE = ("", "no", "no 5", "no 5 left", "no 'a'", "5", "'a'", "to 1", "to 1 refused",
+         "to * refused",
+         r"to \* refused", "to 1\nmore", "no [redacted]", "a" * 159 + "7", "a" * 159 + "8 b", "ü 1",
+         "password=hunter2 1", 'say "no"', "50%", "5_", "tell\0me", "NO")  # fmt: skip
+HOW = st.one_of(
+    st.builds(
+        ended.raised, st.sampled_from(["Error", "Err*", "Error 5", ""]),
+        st.sampled_from(ALIKE) | st.text(max_size=12), st.just(""),
+    ),
+    st.builds(
+        ended.killed, st.just(State.TIMEOUT),
+        st.sampled_from([Reason.TIMEOUT, Reason.STALLED, Reason.CPU_SPIN]), st.sampled_from(ALIKE),
+    ),
+    st.builds(ended.crashed, st.sampled_from(ALIKE), reason=st.sampled_from([Reason.CRASHED])),
+)  # fmt: skip
+
+
+def test_what_a_group_counts_is_found_and_acted_on(scene: Scene) -> None:
+    desk, book = BulkDesk(scene.store, lambda _: None), DeadBook(scene.store)
+    policy = replace(POLICY, max_retries=0, max_crashes=1)
+    only = HealthCheck.function_scoped_fixture
+
+    @settings(max_examples=12, deadline=None, database=None, suppress_health_check=[only])
+    @given(st.lists(st.tuples(st.sampled_from(["greet", "part"]), HOW), min_size=1, max_size=9))
+    def holds(endings: list[tuple[str, Outcome]]) -> None:
+        for kind, how in endings:
+            task_id = scene.submit(kind)
+            (claim,) = [one for one in scene.claim(99) if one.task_id == task_id]
+            scene.finish(claim, how, policy=policy)
+        page = book.look(scene.now)
+        assert page.looked == sum(group.count for group in page.groups)
+        found = [_found(scene, group.query) for group in page.groups]
+        assert [len(some) for some in found] == [group.count for group in page.groups]
+        assert len({one for some in found for one in some}) == page.looked
+        act = desk.begin("rerun", page.groups[-1].query, by="anna", reason="again")
+        while act.ended_at is None:
+            moved = desk.step(act, "web_1")
+            assert moved is not None
+            act = moved
+        assert act.answers == {"rerun": page.groups[-1].count}
+        assert {scene.state(one) for one in found[-1]} == {State.PENDING}
+
+    holds()
+
+
+def _found(scene: Scene, query: str) -> list[str]:
+    wanted = TaskFilter(terms=parse(query), limit=500)
+    page = scene.reader.tasks(wanted)
+    assert page.next_id is None
+    assert Listing(scene.store).count(wanted).count == len(page.tasks)
+    return [one.task_id for one in page.tasks]
 
 
 def test_a_look_is_bounded_and_goes_on(

@@ -14,6 +14,7 @@ from ledger_scene import START, Scene
 
 from supervisor.model import outcome as ended
 from supervisor.model.bound import number_of, span_of, when_of
+from supervisor.model.pattern import pattern_of
 from supervisor.model.query import Term, parse, pieces, render
 from supervisor.model.record import Started
 from supervisor.model.states import Reason, State
@@ -106,6 +107,8 @@ def _value_holds(task: TaskView, latest: AttemptView | None, name: str, value: s
         "parent": lambda: task.parent_id, "node": lambda: task.node_id,
         "quarantined": lambda: "yes" if task.quarantined else "no",
     }  # fmt: skip
+    if name == "pattern":
+        return pattern_of(task.error or "") == value
     if name in text:
         return _is_like(text[name](), value, part=name == "message")
     numbers = {"priority": task.priority, "attempts": task.attempt, "retries": task.retry_count}
@@ -150,7 +153,9 @@ SOME = [
     "tag:eu", "tag:*", "-tag:*", "tag:eu50%", "by:ann", "by:*nn", "-by:*", "-by:ann",
     "reason:timeout", "reason:submitted", "verdict:*", "-verdict:*", "verdict:stalled,timeout",
     "error:ConnectionError", "error:*ConnectionError", "message:refused", "message:*refused",
-    'message:"to host * refused*"', "-message:refused", "node:*", "-node:node_a", "parent:*",
+    'message:"to host * refused*"', "-message:refused", 'pattern:"to host *: refused*"',
+    'pattern:"to host *: refused*",""', '-pattern:""', "-pattern:* reason:raised",
+    "node:*", "-node:node_a", "parent:*",
     "submitted:>2h", "submitted:<2h", "submitted:2026-05-20", "submitted:<2026-05-20", "due:later",
     "due:now", "ended:today", "-ended:today", "ended:<1h", "ran:>30s", "ran:<=1m", "ran:>=1m",
     "-ran:>0s", "ran:>2d", "priority:>2", "priority:3", "attempts:0", "attempts:>=1", "retries:0",
@@ -220,7 +225,7 @@ def test_terms_are_joined_on_every_store(filled: tuple[Scene, list[Made]]) -> No
 
 @pytest.mark.parametrize("oldest_first", [False, True])
 @pytest.mark.parametrize(
-    "text", ["", "greet", "type:greet,part -by:ann", "-error:*", "-state:running"]
+    "text", ["", "greet", "type:greet,part -by:ann", "-error:*", "-state:running", '-pattern:""']
 )
 def test_small_windows_lose_nothing_either_way(
     filled: tuple[Scene, list[Made]],

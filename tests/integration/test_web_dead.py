@@ -65,12 +65,12 @@ def test_a_group_runs_again_as_a_whole(site: PagesUnderTest) -> None:
     page = browser.get("/dead")
     first, second, quarantined = forms(page)
     assert first["q"] == (
-        "state:failed,timeout type:greet quarantined:no error:ConnectionError "
-        'message:"to * refused"'
+        "state:failed,timeout type:greet reason:raised quarantined:no error:ConnectionError "
+        'pattern:"to * refused"'
     )
     assert "<img" not in page.text
     assert "<script>alert" not in page.text
-    assert quarantined["q"].startswith("state:failed,timeout type:bad quarantined:yes")
+    assert quarantined["q"].startswith("state:failed,timeout type:bad reason:crashed quarantined:yes")
     assert page.text.index(crashed) > page.text.index("Quarantined")
     listed = browser.get(f"/tasks?{urlencode({'q': second['q']})}")
     assert "3 tasks" in listed.text

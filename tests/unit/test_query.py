@@ -34,6 +34,7 @@ VALUES = {
     Kind.PATTERN: words.filter(lambda one: one.count("*") < 8),
     Kind.PART: words.filter(lambda one: one.count("*") < 8),
     Kind.EXACT: words,
+    Kind.ALIKE: st.just("") | words,
     Kind.MOMENT: st.one_of(
         st.builds(str.__add__, signs, st.one_of(spans, days.filter(lambda d: d < "9999-12-31"))),
         st.sampled_from(["today", "yesterday", "now", "later", "2026-11-29"]),
@@ -92,6 +93,9 @@ def test_a_query_is_terms_with_values() -> None:
         Term("text", ("x",), negated=True),
         Term("text", ("-y",)),
     )
+    assert parse('pattern:"" -by:a,""') == (
+        Term("pattern", ("",)), Term("by", ("a", ""), negated=True),
+    )  # fmt: skip
     assert parse(" \n ") == ()
     free = [Term("text", (word,)) for word in ("-", "a,b", '5"')]
     assert parse('- a,b 5"') == tuple(free)

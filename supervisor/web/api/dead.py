@@ -23,12 +23,14 @@ class DeadWanted(msgspec.Struct):
 
 
 class DeadLetters(msgspec.Struct, kw_only=True):
-    """Tasks of one type that ended by one kind of error; counts are of those looked at.
+    """Tasks of one type that ended alike; counts are of those looked at.
 
-    `query` finds all of them, also what was not looked at: for the list, and for acts on many.
+    `query` finds them and no others, also what was not looked at: for the list, and for acts on
+    many.
     """
 
     type: str
+    reason: str
     error_type: str | None
     quarantined: bool
     count: int
@@ -55,6 +57,7 @@ def list_dead(visit: Visit, query: DeadWanted, _: None) -> Dead:
 def _group(one: DeadGroup) -> DeadLetters:
     return DeadLetters(
         type=one.type,
+        reason=one.reason,
         error_type=one.error_type,
         quarantined=one.quarantined,
         count=one.count,

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from harness import NodeUnderTest, Start, eventually
@@ -53,9 +54,9 @@ def told(handle: Handle, reason: str) -> list[str]:
     return [line.note or "" for line in handle.history() if line.reason == reason]
 
 
-def test_a_suspect_that_somebody_examines_is_left_to_him(start_node: Start) -> None:
+def test_a_suspect_that_somebody_examines_is_left_to_him(start_node: Start, tmp_path: Path) -> None:
     node = start_node(APP, progress_timeout=2.0, timeout=200)
-    handle = node.submit("says_nothing", s=90.0)
+    handle = node.submit("says_nothing", path=str(tmp_path / "never"))
     with examined_by_somebody(stuck_pid(node, handle)) as holder:
         # Long, since a verdict is held while the machine of the test is busy with other things.
         (skipped,) = eventually(lambda: node.events("autopsy.skipped"), 60)

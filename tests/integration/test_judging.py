@@ -33,6 +33,12 @@ def reached(node: NodeUnderTest, handle: Handle, seconds: float = 60) -> list[tu
     return eventually(told, seconds, f"a verdict on {handle.task_id}")
 
 
+def examined(node: NodeUnderTest, enough: Path) -> None:
+    """Let a task end once its evidence has been taken."""
+    eventually(lambda: node.events("autopsy.taken"), 10)
+    enough.touch()
+
+
 def zombies(node: NodeUnderTest, kind: str) -> float:
     return node.metrics()["supervisor_zombies", (("kind", kind),)]
 
@@ -52,20 +58,25 @@ def lives(node: NodeUnderTest, handle: Handle, result: str, told: list[tuple[str
         assert node.events(name) == []
 
 
-def test_without_progress(start_node: Start) -> None:
+def test_without_progress(start_node: Start, tmp_path: Path) -> None:
     """Evidence is taken, and it counts as a zombie for as long as it stalls."""
     node = start_node(APP, progress_timeout=0.6)
-    handle = node.submit("says_nothing", s=4.0)
+    handle = node.submit("says_nothing", path=str(tmp_path / "enough"))
     assert reached(node, handle) == [("stalled", "capture")]
     eventually(lambda: zombies(node, "stalled") == 1, 3)
+    examined(node, tmp_path / "enough")
     lives(node, handle, '"was only slow"', [("stalled", "capture")])
-    assert node.bundle(handle.task_id).heading.why.startswith("no progress for 0.")
+    why = node.bundle(handle.task_id).heading.why
+    assert why.startswith("no progress for ")
+    assert why.endswith(" s (limit 0.6 s)")
     eventually(lambda: zombies(node, "stalled") == 0, 3)
 
 
-def test_without_progress_and_evidence(start_node: Start) -> None:
+def test_without_progress_and_evidence(start_node: Start, tmp_path: Path) -> None:
     node = start_node(APP, progress_timeout=0.6, on_stalled="alert")
-    handle = node.submit("says_nothing", s=1.5)
+    handle = node.submit("says_nothing", path=str(tmp_path / "enough"))
+    assert reached(node, handle) == [("stalled", "alert")]
+    (tmp_path / "enough").touch()
     lives(node, handle, '"was only slow"', [("stalled", "alert")])
 
 
@@ -74,15 +85,16 @@ def test_a_whole_core(start_node: Start, tmp_path: Path) -> None:
     node = start_node(APP, cpu_spin_after=1.5, workers=1)
     handle = node.submit("spins", path=str(tmp_path / "enough"))
     assert reached(node, handle) == [("cpu_spin", "capture")]
-    eventually(lambda: node.events("autopsy.taken"), 10)
-    (tmp_path / "enough").touch()
+    examined(node, tmp_path / "enough")
     lives(node, handle, '"done computing"', [("cpu_spin", "capture")])
     assert node.bundle(handle.task_id).heading.why.startswith("a full core used for ")
 
 
-def test_memory(start_node: Start) -> None:
+def test_memory(start_node: Start, tmp_path: Path) -> None:
     node = start_node(APP, memory_limit_bytes=100 * 2**20, on_memory="capture")
-    handle = node.submit("grows", s=2.0)
+    handle = node.submit("grows", path=str(tmp_path / "enough"))
+    assert reached(node, handle) == [("memory", "capture")]
+    examined(node, tmp_path / "enough")
     lives(node, handle, str(120 * 2**20), [("memory", "capture")])
 
 

@@ -21,13 +21,15 @@ from harness import (
     ran_s,
 )
 
+from supervisor.client import Handle
 from supervisor.model.states import State
 from supervisor.store import TaskView
 
 #: What spins must get the CPU that it asks for, or the evidence may speak of the host instead.
 pytestmark = pytest.mark.alone
 
-NODE_SETTINGS = {"workers": 4}
+WORKERS = 5
+NODE_SETTINGS = {"workers": WORKERS}
 
 #: type → the first word of its diagnosis
 STUCK = {
@@ -60,7 +62,7 @@ def test_hard_timeout(node: NodeUnderTest, stuck: dict[str, TaskView], kind: str
     assert node.endings(view.task_id) == [(TIMEOUT, "timeout", "exited", True)]
     assert node.moves(view.task_id) == [*begun(), (RUNNING, TIMEOUT, "node", "timeout")]
     (attempt,) = node.attempts(view.task_id)
-    # limit 1.5 s, capture at most 4 s; eight compete for two cores here
+    # limit 1.5 s, capture at most 4 s; ten compete for two cores here
     assert 1.5 <= ran_s(attempt) < 1.5 + 4 + 1
 
 
@@ -97,18 +99,25 @@ def test_metrics_of_kills(node: NodeUnderTest, stuck: dict[str, TaskView]) -> No
 # -- the other verdicts
 
 
-def test_stopped_worker_is_lost_by_heartbeat(node: NodeUnderTest) -> None:
-    view = node.run("silent")
+@pytest.fixture(scope="module")
+def judged(node: NodeUnderTest) -> dict[str, Handle]:
+    """Those whose verdicts take their time, at once; one that advances is beside them."""
+    return {kind: node.submit(kind) for kind in ("silent", "stalls", "slow_but_sure")}
+
+
+def test_stopped_worker_is_lost_by_heartbeat(
+    node: NodeUnderTest, judged: dict[str, Handle]
+) -> None:
+    view = judged["silent"].wait(30)
     assert (view.state, view.reason, view.verdict) == (State.TIMEOUT, "heartbeat_lost", "stopped")
     assert "process is stopped; no heartbeat for" in (view.error or "")
     assert node.endings(view.task_id) == [(TIMEOUT, "heartbeat_lost", "exited", True)]
     assert "stopped.signal" in {d.code for d in node.bundle(view.task_id).heading.diagnosis}
 
 
-def test_equal_progress_is_no_progress(node: NodeUnderTest) -> None:
+def test_equal_progress_is_no_progress(node: NodeUnderTest, judged: dict[str, Handle]) -> None:
     """A slow one that advances is left alone beside it."""
-    slow = node.submit("slow_but_sure")
-    view = node.run("stalls")
+    slow, view = judged["slow_but_sure"], judged["stalls"].wait(30)
     assert (view.state, view.reason, view.verdict) == (State.TIMEOUT, "stalled", "stalled")
     assert node.endings(view.task_id) == [(TIMEOUT, "stalled", "exited", True)]
     assert node.bundle(view.task_id).heading.diagnosis
@@ -163,7 +172,7 @@ def test_worker_killed_from_outside(node: NodeUnderTest, tmp_path: Path) -> None
         *begun(), (RUNNING, FAILED, "node", "killed_by_signal"), (FAILED, PENDING, "node", "retry"),
         (PENDING, RUNNING, "node", "claimed"), (RUNNING, SUCCESS, "node", "returned"),
     ]  # fmt: skip
-    eventually(lambda: len(node.worker_pids()) == 4, 5, "the dead worker was replaced")
+    eventually(lambda: len(node.worker_pids()) == WORKERS, 5, "the dead worker was replaced")
 
 
 def test_many_soft_limits_at_once(node: NodeUnderTest, tmp_path: Path) -> None:
@@ -177,8 +186,8 @@ def test_many_soft_limits_at_once(node: NodeUnderTest, tmp_path: Path) -> None:
 
 
 def test_healthy_workers_are_left(node: NodeUnderTest) -> None:
-    """After all that: four workers, and the node never complained of itself."""
-    eventually(lambda: len(node.worker_pids()) == 4, 5)
+    """After all that: five workers, and the node never complained of itself."""
+    eventually(lambda: len(node.worker_pids()) == WORKERS, 5)
     assert node.run("ok", value=1).state is State.SUCCESS
     assert node.events("loop.failed") == []
     assert not re.search("Traceback", node.log_text())

@@ -15,16 +15,17 @@ pytestmark = pytest.mark.alone
 
 
 def test_behind_a_slow_one(node: NodeUnderTest, tmp_path: Path) -> None:
-    """The type is known to be quick; then one of it takes 3 s: nobody else waits for it."""
+    """The type is known to be quick; then one of it takes longer than all others together."""
     warm = [node.submit("quick_or_slow") for _ in range(200)]
     node.app.wait([h.task_id for h in warm], 20)
-    path = tmp_path / "ran"
+    path, enough = tmp_path / "ran", tmp_path / "enough"
     fast = {"type": "quick_or_slow", "params": {"path": str(path)}}
-    slow = {"type": "quick_or_slow", "params": {"s": 3.0, "path": str(path)}}
+    slow = {"type": "quick_or_slow", "params": {"until": str(enough), "path": str(path)}}
     handles = node.app.submit_many([*[fast] * 20, slow, *[fast] * 300])
     slow_handle = handles.pop(20)
     views = node.app.wait([h.task_id for h in handles], 20)
     assert slow_handle.state() is State.RUNNING, "all others ended while it ran"
+    enough.touch()
     assert {v.state for v in views} == {State.SUCCESS}
     moved = [v for v in views if v.attempt > 1]
     assert moved, "some had been handed to the worker that was held up"

@@ -90,16 +90,18 @@ class BulkAct:
         return self.done + self.refused
 
     @property
-    def share(self) -> float | None:
-        """How much of it is done, from 0 to 1; None until its tasks are counted.
+    def left_first(self) -> int:
+        """How many had left the query before their turn, once it has come to its end."""
+        is_through = self.ended_at is not None and self.ended_by is None
+        return max(0, (self.total or 0) - self.gone_through) if is_through else 0
 
-        It comes to its end with fewer than it has counted when some have left the query meanwhile.
-        """
+    @property
+    def share(self) -> float | None:
+        """How much of it is done, from 0 to 1; None until its tasks are counted."""
         if self.total is None:
             return None
-        if self.ended_at is not None and self.ended_by is None:
-            return 1.0
-        return min(1.0, self.gone_through / self.total) if self.total else 1.0
+        gone = self.gone_through + self.left_first
+        return min(1.0, gone / self.total) if self.total else 1.0
 
 
 def frozen(query: Query, verb: BulkVerb, until: datetime) -> Query:

@@ -17,7 +17,8 @@ from autopsy import redact
 #: Shorter ones would be found everywhere.
 MIN_LENGTH = 4
 _MAX_VALUES = 500
-# A longer value is searched in pieces: of a text that is cut, some pieces are whole.
+# A longer value is searched in pieces: of a text that is cut, some pieces are whole, and what is
+# left of the others stands beside them.
 _PIECE = 100
 _MIN_PIECE = 16
 _MAX_PIECES = 1000
@@ -25,6 +26,8 @@ _MAX_PIECES = 1000
 _SURE_LENGTH = 8
 # What is left of a value at the end of a text that was cut there.
 _CUT_LENGTH = 8
+# What a node writes before output that it has cut, and what is left of a character cut there.
+_BEFORE_CUT = re.compile(r"(?:\[… \d+ bytes of earlier output dropped …\]\n)?\ufffd{0,3}")
 _MIN_NUMBER = 10**5
 # Of the values that are found by the names of variables and options.
 _MIN_FOUND = 6
@@ -40,6 +43,10 @@ _NO_SECRETS = frozenset(
 )  # fmt: skip
 
 
+#: A part of a long value, that value as it is written, and where in it the part begins.
+_Piece = tuple[str, str, int]
+
+
 class Secrets:
     """A set of secret values. Redacting with it includes all that `redact` does."""
 
@@ -50,10 +57,11 @@ class Secrets:
         short = [one for one in chosen if len(one) <= _PIECE]
         forms = sorted({form for one in short for form in _forms(one)}, key=len, reverse=True)
         pieces = (piece for one in chosen if len(one) > _PIECE for piece in _pieces(one))
-        self._pieces = tuple(islice(dict.fromkeys(pieces), _MAX_PIECES))
+        found = {piece[0]: piece for piece in islice(pieces, _MAX_PIECES)}
+        self._pieces = tuple(found.values())
         self._pattern = re.compile("|".join(map(_as_pattern, forms))) if forms else None
         self._numbers = frozenset(one for one in chosen if one.lstrip("-").isdigit())
-        self._long = tuple(one for one in short if len(one) > _CUT_LENGTH)
+        self._long = tuple(one for one in chosen if len(one) > _CUT_LENGTH)
         # Cut at the end of a text, a value still begins like one; at its start, it ends like one.
         self._starts = _any_of(one[:_CUT_LENGTH] for one in self._long)
         self._ends = _any_of(one[-_CUT_LENGTH:] for one in self._long)
@@ -76,7 +84,7 @@ class Secrets:
             for key, one in value.items():
                 name = str(key)
                 if name not in keys:
-                    keys[name] = self._whole(name)
+                    keys[name] = self.known(name)
                 cleaned[keys[name]] = self._without_keys(one, keys)
             return cleaned
         if isinstance(value, list):
@@ -87,17 +95,19 @@ class Secrets:
     def _is_known(self, number: int) -> bool:
         return abs(number) >= _MIN_NUMBER and str(number) in self._numbers
 
-    def _removed(self, value: str) -> str:
+    def known(self, value: str) -> str:
+        """Return the text without these values; nothing is guessed, not even that it was cut.
+
+        So a key may well begin as an address ends.
+        """
         if len(value) >= _MIN_PIECE:
             for piece in self._pieces:
-                value = value.replace(piece, redact.MARK)
-        if self._pattern is None:
-            return value
-        return self._without_cut_ends(self._pattern.sub(redact.MARK, value))
+                if piece[0] in value:
+                    value = _without_piece(value, *piece)
+        return self._pattern.sub(redact.MARK, value) if self._pattern else value
 
-    def _whole(self, key: str) -> str:
-        """A key is never cut: one may well begin as an address ends."""
-        return self._pattern.sub(redact.MARK, key) if self._pattern else key
+    def _removed(self, value: str) -> str:
+        return self._without_cut_ends(self.known(self._without_cut_ends(value)))
 
     def _without_cut_ends(self, value: str) -> str:
         if self._starts is None or self._ends is None or len(value) < _CUT_LENGTH:
@@ -108,11 +118,14 @@ class Secrets:
             if any(one.startswith(rest) for one in self._long) and not _is_known_word(rest):
                 value = f"{value[: match.start()]}{redact.MARK}"
                 break
-        for match in self._ends.finditer(value, 0, longest):
-            rest = value[: match.end()]
+        found = _BEFORE_CUT.match(value)
+        start = found.end() if found else 0
+        cut = start
+        for match in self._ends.finditer(value, start, start + longest):
+            rest = value[start : match.end()]
             if any(one.endswith(rest) for one in self._long) and not _is_known_word(rest):
-                return f"{redact.MARK}{value[match.end() :]}"
-        return value
+                cut = match.end()
+        return value if cut == start else f"{value[:start]}{redact.MARK}{value[cut:]}"
 
 
 def in_params(params: Any, marked: Iterable[str] = ()) -> Iterator[str]:
@@ -195,12 +208,29 @@ def _forms(value: str) -> Iterator[str]:
         yield from _lines(value)
 
 
-def _pieces(value: str) -> Iterator[str]:
+def _pieces(value: str) -> Iterator[_Piece]:
     """Yield a long value line by line and in pieces, as it is and as it is written in JSON."""
-    yield from _lines(value)
+    for line in _lines(value):
+        yield line, line, 0
     for written in dict.fromkeys((value, json.dumps(value)[1:-1], repr(value)[1:-1])):
-        yield from (written[at : at + _PIECE] for at in range(0, len(written) - _MIN_PIECE, _PIECE))
-        yield written[-_MIN_PIECE:]
+        last = len(written) - _MIN_PIECE
+        for at in (*range(0, last, _PIECE), last):
+            length = _MIN_PIECE if at == last else _PIECE
+            yield written[at : at + length], written, at
+
+
+def _without_piece(value: str, piece: str, whole: str, at: int) -> str:
+    """Remove a piece, with what stands on either side of it as it does in the whole."""
+    kept, done = [], 0
+    while (begin := value.find(piece, done)) >= 0:
+        end, before, after = begin + len(piece), at, at + len(piece)
+        while begin > done and before > 0 and value[begin - 1] == whole[before - 1]:
+            begin, before = begin - 1, before - 1
+        while end < len(value) and after < len(whole) and value[end] == whole[after]:
+            end, after = end + 1, after + 1
+        kept.append(value[done:begin])
+        done = end
+    return redact.MARK.join((*kept, value[done:]))
 
 
 def _lines(value: str) -> Iterator[str]:

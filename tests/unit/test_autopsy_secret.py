@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import time
 from typing import Any
@@ -63,6 +64,28 @@ def test_what_a_cut_left_of_a_value_goes_too() -> None:
     assert secrets.text("query was correct-horse-b") == "query was [redacted]"
     assert secrets.text("rse-battery came first") == "[redacted] came first"
     assert secrets.text("a correct-horse-drawn carriage") == "a correct-horse-drawn carriage"
+
+
+def test_what_a_cut_left_goes_behind_the_word_that_it_was_cut() -> None:
+    dropped = "[… 4096 bytes of earlier output dropped …]\n"
+    secrets = Secrets(["correct-hörse-battery", "0123456789" * 15])
+    cut = "correct-hörse-battery\nok".encode()[10:].decode("utf-8", "replace")  # within the ö
+    assert secrets.text(cut) == "\ufffd[redacted]\nok"
+    assert secrets.text(dropped + cut) == f"{dropped}\ufffd[redacted]\nok"
+    assert secrets.text(f"{dropped}{'0123456789' * 4}\nok") == f"{dropped}[redacted]\nok"
+
+
+@pytest.mark.parametrize("length", [101, 130, 215, 250, 1000])
+def test_of_a_long_value_nothing_is_left_wherever_it_was_cut(length: int) -> None:
+    value = hashlib.shake_256(b"key").hexdigest(length)[:length]
+    secrets = Secrets([value])
+    for at in range(8, length, 7):
+        shown = (f"{value[at:]} it began" if length - at >= 8 else "", f"it ended {value[:at]}")
+        for told in (*shown, f"it was {value[: max(at, 100)]}… here"):
+            clean = secrets.text(told)
+            assert not [n for n in range(length - 8) if value[n : n + 8] in clean], (at, clean)
+            assert clean in ("", "[redacted] it began", "it ended [redacted]",
+                             "it was [redacted]… here")  # fmt: skip
 
 
 def test_lines_of_a_long_value_go_one_by_one() -> None:

@@ -67,6 +67,17 @@ class VitalsBook:
             rows = connection.execute(query.limit(ROWS_MAX)).all()
         return [_view(row) for row in reversed(rows)]
 
+    def all_since(self, moment: datetime) -> dict[str, list[VitalsView]]:
+        """Return the readings of all nodes after a moment, oldest first, by node; the last
+        thousand at most."""
+        query = sa.select(vitals).where(vitals.c.at > moment).order_by(vitals.c.at.desc())
+        with self._store.reading() as connection:
+            rows = connection.execute(query.limit(ROWS_MAX)).all()
+        found: dict[str, list[VitalsView]] = {}
+        for row in reversed(rows):
+            found.setdefault(row.node_id, []).append(_view(row))
+        return found
+
     def by_minute(self, node_id: str, moment: datetime) -> list[VitalsView]:
         """Return the last reading of each minute after a moment, oldest first."""
         with self._store.reading() as connection:

@@ -25,6 +25,7 @@ from supervisor.store import Store
 from supervisor.store.levels import levels
 from supervisor.store.trend import Hour, Trend
 from supervisor.web.beside import beside, in_turns
+from supervisor.web.survey import Surveyor
 
 #: How long the end of the process waits for a note that is being taken.
 LEAVE_S = 2.0
@@ -52,6 +53,7 @@ class Watch:
         self._over = threading.Event()
         self._trend: Trend | None = None
         self._notes: deque[Note] = deque(maxlen=KEPT)
+        self.surveyor = Surveyor()
 
     def join(self, app: Flask) -> None:
         """Be the watch of this site's pages."""

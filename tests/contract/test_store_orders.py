@@ -169,6 +169,10 @@ def test_vital_signs_are_read_as_they_were_written_and_go_after_an_hour(scene: S
         latest.at,
     ]
     assert set(book.latest_of(["node_a", "node_b", "node_c"])) == {"node_a", "node_b"}
+    assert book.all_since(start) == {"node_a": [latest]}
+    every = book.all_since(start - timedelta(seconds=1))
+    assert {node_id: len(views) for node_id, views in every.items()} == {"node_a": 2, "node_b": 1}
+    assert every["node_a"][-1] == latest
     with scene.ledger.transaction() as tx:
         assert tx.vitals.remove_old(start + KEPT_FOR) == 0
         assert tx.vitals.remove_old(start + KEPT_FOR + timedelta(seconds=1)) == 2

@@ -184,6 +184,8 @@ class Desk:
         assert self.sees(book.latest, _NODE).at > self.now
         assert len(self.sees(book.latest_of, [_NODE, "node_9", "nobody"])) == 2
         assert len(self.sees(book.since, _NODE, hour)) > 50
+        recent = self.sees(book.all_since, self.now - timedelta(seconds=20))
+        assert sum(map(len, recent.values())) == 5
         assert len(self.sees(book.by_minute, _NODE, hour)) > 50
 
     def _alerts(self) -> None:

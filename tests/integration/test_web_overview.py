@@ -23,8 +23,11 @@ from supervisor.model import outcome
 from supervisor.model.outcome import Outcome
 from supervisor.model.record import Claim, Ending, NodeRecord, Owner, ProcessIdentity, Started
 from supervisor.model.retry import RetryPolicy
-from supervisor.store import Ledger, Store, open_store
+from supervisor.store import Ledger, Store, open_store, vitals
 from supervisor.store.ledger.alerts import Telling
+from supervisor.store.vitals import VitalsView
+from supervisor.web.survey import Surveyor
+from supervisor.words.roll import roll_call
 
 FAR = ProcessIdentity(pid=7, start_ticks=70, boot_id="another host", pid_ns=1)
 POLICY = RetryPolicy(max_retries=0, base_s=10, max_s=3600, max_crashes=3)
@@ -179,3 +182,27 @@ def test_the_last_hour_is_told_without_the_minute_that_is_not_over(stage: Stage)
         assert {len(one["values"]) for one in told["series"]} == {59}
         assert told["x"][-1] % 60 == 0
         assert -60 <= told["x"][-1] - stage.now.timestamp() <= 0
+
+
+def test_what_a_node_has_said_is_read_but_a_few_times(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.node("a")
+    for back in range(0, 290, 5):
+        stage.say("a-1", back, workers_desired=4, workers_alive=4 if back > 20 else 2)
+    roll, start = roll_call(stage.site.client.reader), stage.now
+    kept, read = Surveyor(), 0
+    decode = vitals._view
+
+    def counted(row: Any) -> VitalsView:
+        nonlocal read
+        read += 1
+        return decode(row)
+
+    monkeypatch.setattr(vitals, "_view", counted)
+    for after_s, most in ((1, 70), (3, 10), (12, 10), (23, 70)):  # then nobody has looked for long
+        stage.say("a-1", 0, workers_desired=4, workers_alive=1)
+        now, read = start + timedelta(seconds=after_s), 0
+        found = kept.survey(stage.store, roll, now)
+        assert 0 < read <= most
+        assert found == Surveyor().survey(stage.store, roll, now)

@@ -29,7 +29,7 @@ from supervisor.web import census
 from supervisor.web.attention import Scene, findings
 from supervisor.web.census import Live
 from supervisor.web.pages.alerts import WATCHDOG
-from supervisor.web.survey import KINDS, survey
+from supervisor.web.survey import KINDS
 from supervisor.web.visit import Answer, Room, Route, Visit, show
 from supervisor.web.watch import Note, is_fresh, told_of, watch
 from supervisor.web.wording import line, percent
@@ -104,7 +104,7 @@ def _scene(reader: Reader, live: Live) -> Scene:
         lost=live.lost,
         ended=None,
         roll=roll,
-        survey=survey(reader, roll, now),
+        survey=watch().surveyor.survey(store, roll, now),
         at_work=Roster(store).at_work(),
         known=known_types(reader, roll),
         by_state={},

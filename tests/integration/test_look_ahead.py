@@ -5,13 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
 from harness import FAILED, PENDING, RUNNING, SUCCESS, NodeUnderTest, Start, eventually
 
 from supervisor.model.states import State
-
-#: How much is done while one task sleeps depends on the machine.
-pytestmark = pytest.mark.alone
 
 
 def test_behind_a_slow_one(node: NodeUnderTest, tmp_path: Path) -> None:

@@ -1,25 +1,28 @@
 """Tables as CSV that a spreadsheet shows and does not run.
 
-Invariants: a cell that a spreadsheet would take for a formula begins with an apostrophe; control
-characters of foreign text are shown as their codes; rows leave as they are read, a page at a time.
+Invariants: what a spreadsheet would take for a formula is behind an apostrophe, at the beginning of
+a cell and wherever a spreadsheet of another country begins one; control characters of foreign text
+are shown as their codes; rows leave as they are read, a page at a time.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from supervisor.web.wording import lines
 
-#: A spreadsheet takes a cell that begins so for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+#: Where a formula may begin. Where commas stand in numbers, a spreadsheet separates by semicolons,
+#: and sees no quotes in the middle of what it takes for a cell.
+_SIGNS = r"=+\-@\uff1d\uff0b\uff0d\uff20"
+_BEGINS = re.compile(rf"""\A(?=[ "]*[{_SIGNS}\t\n|%])|(?<=[;\t\n])(?=[ "]*[{_SIGNS}])""")
 
 
 def cell(value: object) -> str:
     """Return a cell that a spreadsheet shows as it is; an apostrophe tells it so."""
-    text = "" if value is None else lines(value)
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
+    return "" if value is None else _BEGINS.sub("'", lines(value))
 
 
 def as_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import supervisor.web
 from supervisor.model.access import Person, Right, Role, is_name
 from supervisor.store.ledger.audit import ACCESS_REASONS, NoteReason
 from supervisor.testing.clock import ManualClock
-from supervisor.web import secret, wording
+from supervisor.web import secret, spreadsheet, wording
 from supervisor.web.limiter import (
     ADDRESS_MAX,
     KEY_LENGTH,
@@ -27,6 +31,7 @@ from supervisor.web.proxy import is_loopback
 from supervisor.web.site import NAVIGATION, ROUTES
 from supervisor.web.visit import own_path
 
+SIGNS = ("=", "+", "-", "@")
 STYLE = Path(supervisor.web.__file__).parent / "static" / "style.css"
 
 
@@ -214,3 +219,37 @@ def test_lines_in_the_text_and_numbers_of_charts() -> None:
     ]
     assert (wording.amount(0.051, "ratio"), wording.amount(2048, "bytes")) == ("5.1%", "2.0 KiB")
     assert wording.clock(1_700_000_000) == "22:13:20"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, ""),
+        (0, "0"),
+        ("a=1, b-2; c", "a=1, b-2; c"),
+        ("first\n\n  second", "first\n\n  second"),
+        ("=1+1", "'=1+1"),
+        ("  @x", "'  @x"),
+        ("＝1", "'＝1"),
+        ("|x", "'|x"),
+        ("\tx", "'\tx"),
+        ("a;=1+1", "a;'=1+1"),
+        ("a\t +1", "a\t' +1"),
+        ("a\n-1\n-2", "a\n'-1\n'-2"),
+        ('a;"=1";b', """a;'"=1";b"""),
+        ("a\0\r=1\u202e\udc00", "a\\x00\\x0d=1\\x202e\\xdc00"),
+    ],
+)
+def test_a_cell_is_no_formula(value: object, shown: str) -> None:
+    assert spreadsheet.cell(value) == shown
+
+
+@given(st.text(st.sampled_from(' ;\t\n"=+-@a,') | st.characters(), max_size=12))
+def test_no_spreadsheet_finds_a_formula_in_a_row(text: str) -> None:
+    file = "".join(spreadsheet.as_csv(("id", "text", "more"), [("id", text, text)]))
+    assert file.encode().decode() == file
+    (_, row) = csv.reader(io.StringIO(file, newline=""))
+    assert row == ["id", spreadsheet.cell(text), spreadsheet.cell(text)]
+    assert not row[1].lstrip(" ").startswith(SIGNS)
+    for cell in re.split("[;\t\r\n]", file.split("\r\n", 1)[1]):
+        assert not cell.lstrip(' "').startswith(SIGNS), repr(file)

@@ -23,7 +23,9 @@ from babel.messages.pofile import read_po, write_po
 from autopsy.cause import MEANINGS
 from supervisor.model.query import prose
 from supervisor.model.states import REASON_MEANINGS
+from supervisor.settings import table
 from supervisor.web.language import LANGUAGES
+from supervisor.words.retold import SHAPES
 
 ROOT = Path(__file__).resolve().parent.parent
 TRANSLATIONS = ROOT / "supervisor" / "web" / "translations"
@@ -60,8 +62,13 @@ def sentences() -> Catalog:
     for cause in MEANINGS.values():
         for sentence in (cause.sentence, cause.remedy):
             found.add(sentence, locations=[("autopsy/cause.py", 0)])
-    for sentence in prose():
-        found.add(sentence, locations=[("supervisor/model/query.py", 0)])
+    for place, more in (
+        ("supervisor/model/query.py", prose()),
+        ("supervisor/settings", (setting.prose for setting in table())),
+        ("supervisor/words/retold.py", SHAPES),
+    ):
+        for sentence in more:
+            found.add(sentence, locations=[(place, 0)])
     return found
 
 

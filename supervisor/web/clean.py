@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flask import g, request
+from flask_babel import gettext as _
 from werkzeug.exceptions import BadRequest
 
 from supervisor.model.spec import bad_text
 from supervisor.web.refusals import UNCLEAN
+from supervisor.words.retold import retold
 
 
 def refuse_unclean() -> None:
@@ -20,7 +22,7 @@ def refuse_unclean() -> None:
     for where, text in _texts():
         if bad := bad_text(text):
             g.refused = UNCLEAN
-            raise BadRequest(f"{where} holds {bad}.")
+            raise BadRequest(_("%(where)s holds %(what)s.", where=where, what=retold(bad)))
 
 
 def refuse_unclean_form() -> None:
@@ -28,11 +30,11 @@ def refuse_unclean_form() -> None:
     for name, text in request.form.items(multi=True):
         if bad := bad_text(name) or bad_text(text):
             g.refused = UNCLEAN
-            raise BadRequest(f"The form holds {bad}.")
+            raise BadRequest(_("%(where)s holds %(what)s.", where=_("The form"), what=retold(bad)))
 
 
 def _texts() -> Iterator[tuple[str, str]]:
-    yield "The path", request.path
+    yield _("The path"), request.path
     for name, text in request.args.items(multi=True):
-        yield "The query", name
-        yield "The query", text
+        yield _("The query"), name
+        yield _("The query"), text

@@ -20,6 +20,7 @@ from supervisor.model.access import Person, Role, is_name
 from supervisor.store.ledger.access import Access
 from supervisor.web import secret
 from supervisor.web.limiter import Limiter
+from supervisor.words.retold import retold
 
 SESSION = timedelta(hours=12)
 BEARER = "bearer"
@@ -68,7 +69,7 @@ class Door:
     def open_by_link(self, given: str, session: SessionMixin) -> Refusal | None:
         """Let in whoever has the printed link. Raises: StoreUnavailable."""
         if not self.takes_link() or not self._is_link(secret.digest(given)):
-            return Refusal("This is not the token that was printed last.")
+            return Refusal(_("This is not the token that was printed last."))
         name = self._owner.name
         self._client.change_access(
             lambda access, now: access.note_sign_in(name, "by the printed link", now)
@@ -83,7 +84,7 @@ class Door:
         """Let in whoever knows the password. Raises: StoreUnavailable."""
         wait_s = self._limiter.take(name, address)
         if wait_s:
-            return Refusal("Too many wrong passwords.", wait_s)
+            return Refusal(_("Too many wrong passwords."), wait_s)
         user = self._client.access.user(name) if is_name(name) else None
         is_right = secret.is_password(user.password if user else secret.NOBODY, password)
         if user is not None and is_right:
@@ -101,7 +102,7 @@ class Door:
         # What was given as a name that nobody has may be a password: it is not written down.
         told = f"as {user.name}, from {address}" if user else f"from {address}"
         self._client.change_access(lambda access, now: access.note_refusal(told, now))
-        return Refusal("Name or password is wrong.")
+        return Refusal(_("Name or password is wrong."))
 
     def has_password(self, session: SessionMixin) -> bool:
         """Say whether this session began with a password, which may be changed."""
@@ -124,7 +125,7 @@ class Door:
             return Refusal(_("The old password is wrong."))
         self._limiter.give_back(person.name, address)
         if bad := secret.bad_password(new):
-            return Refusal(_("The new password cannot be taken: %(why)s.", why=bad))
+            return Refusal(_("The new password cannot be taken: %(why)s.", why=retold(bad)))
         key, kept = secret.new_key(), secret.hash_password(new)
         hashed, again = secret.digest(key), replace(user, password=kept)
 

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from flask import request, send_file
+from flask_babel import gettext as _
 
 from autopsy.bundle import read_bundle
 from autopsy.errors import AutopsyError
 from supervisor.store import AutopsyRecord
+from supervisor.store.muster import name_of
 from supervisor.web.visit import Answer, Visit
 
 
@@ -33,7 +35,7 @@ def file_of(visit: Visit, record: AutopsyRecord) -> Iterator[BinaryIO]:
     Raises: Gone, also for what the block finds wrong with it.
     """
     if not record.path:
-        raise Gone("No evidence could be saved: the log of its node says why.")
+        raise Gone(_("No evidence could be saved: the log of its node says why."))
     try:
         file = Path(record.path).open("rb")  # noqa: SIM115 - it is sent after the block
         try:
@@ -42,13 +44,18 @@ def file_of(visit: Visit, record: AutopsyRecord) -> Iterator[BinaryIO]:
             file.close()
             raise
     except (FileNotFoundError, NotADirectoryError):
-        raise Gone(
-            f"The bundle is not on this host. It was written by {host_of(visit, record)} to "
-            f"{record.path}; old bundles are removed after autopsy_keep_days."
-        ) from None
+        gone = _(
+            "The bundle is not on this host. It was written by %(host)s to %(path)s; old bundles "
+            "are removed after autopsy_keep_days.",
+            host=host_of(visit, record),
+            path=record.path,
+        )
+        raise Gone(gone) from None
     except (AutopsyError, OSError) as exc:
         why = f"{exc} {getattr(exc, 'remedy', '')}".rstrip()
-        raise Gone(f"The bundle {record.path} cannot be read: {why}") from exc
+        raise Gone(
+            _("The bundle %(path)s cannot be read: %(why)s", path=record.path, why=why)
+        ) from exc
 
 
 def sent(visit: Visit, record: AutopsyRecord) -> Answer:
@@ -75,6 +82,7 @@ def sent(visit: Visit, record: AutopsyRecord) -> Answer:
 
 def host_of(visit: Visit, record: AutopsyRecord) -> str:
     """Say whose host a bundle was written on."""
-    names = {node.node_id: node.node_name for node in visit.reader.nodes()}
-    host = names.get(record.node_id)
-    return f"node {record.node_id}" if host is None else f"the node of host {host}"
+    host = name_of(visit.reader.store, record.node_id)
+    if host is None:
+        return str(_("node %(node)s", node=record.node_id))
+    return str(_("the node of host %(host)s", host=host))

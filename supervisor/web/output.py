@@ -14,6 +14,7 @@ from supervisor.errors import Refused
 from supervisor.model.states import State
 from supervisor.store import Reader, TaskView
 from supervisor.words.living import live_output, living_worker
+from supervisor.words.retold import retold
 from supervisor.words.veil import Veil
 
 #: Bytes of the end of a live output.
@@ -54,7 +55,7 @@ def _away(refused: Refused) -> str:
             host=host,
         )
         return str(told)
-    return str(_("Its output cannot be read now: %(why)s.", why=refused.message))
+    return str(_("Its output cannot be read now: %(why)s.", why=retold(refused.message)))
 
 
 def _live(reader: Reader, task: TaskView) -> str:

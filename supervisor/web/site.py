@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Flask, Response, g, render_template, request, session, url_for
+from flask_babel import LazyString
 from flask_babel import gettext as _
+from flask_babel import lazy_gettext as _l
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import Forbidden, HTTPException
 
@@ -38,6 +40,7 @@ from supervisor.web.measure import Measure
 from supervisor.web.pages import ROOMS
 from supervisor.web.refusals import CROSS_SITE, Refusals
 from supervisor.web.visit import Answer, Room, Route, Visit, go, is_refresh
+from supervisor.words.retold import retold
 
 ROUTES = tuple(route for room in ROOMS for route in room.ROUTES)
 NAVIGATION: tuple[Room, ...] = tuple(room.ROOM for room in ROOMS if hasattr(room, "ROOM"))
@@ -51,6 +54,13 @@ LARGEST_BODY_BYTES = 2 * max(
 )
 #: How soon a page that found no store is asked for again.
 AGAIN_S = 5
+#: Said of a request that was refused before any page of ours saw it.
+_WHY: Mapping[int, LazyString] = {
+    400: _l("This request cannot be read."),
+    404: _l("There is no such page."),
+    405: _l("This address does not take this kind of request."),
+    413: _l("This is more than the page takes."),
+}
 POLICY = (
     "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; "
     "form-action 'self'; frame-src 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -250,7 +260,10 @@ def _refused(error: HTTPException) -> Answer:
     headers = {} if allowed is None else {"Allow": allowed}
     if is_api():
         return problem_of(error, headers)
-    return _told(error.code or 500, error.description or error.name, headers)
+    code, why = error.code or 500, error.description
+    if why == type(error).description:  # nobody has said more than the server's own English
+        why = str(_WHY.get(code, error.name))
+    return _told(code, why or error.name, headers)
 
 
 def _stale(error: CSRFError) -> Answer:
@@ -268,7 +281,7 @@ def _away(_error: DependencyAway) -> Answer:
 
 
 def _not_possible(error: Refused) -> Answer:
-    return _told(409, f"{error.message}. {error.remedy}")
+    return _told(409, f"{retold(error.message)}. {retold(error.remedy)}")
 
 
 def _broken(error: Exception) -> Answer:

@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 
 from supervisor.clock import stamp
 from supervisor.model.states import REASON_MEANINGS, Reason
+from supervisor.words.retold import retold
 from supervisor.words.text import ago, plain, size, span
 
 #: Characters of a value that a page shows; the command line shows all of it.
@@ -128,6 +129,11 @@ def query(parts: Sequence[tuple[str, str]]) -> str:
     return urlencode([part for part in parts if part[1]], quote_via=quote, safe="/")
 
 
+def _retold(text: str | None) -> str:
+    """Return what one of ours has written down, in the tongue of the reader; '' for nothing."""
+    return retold(text) if text else ""
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "moment": moment,
@@ -143,6 +149,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "clock": clock,
         "amount": amount,
         "number": number,
+        "retold": _retold,
         "sparkline": sparkline,
         "size": size,
     }

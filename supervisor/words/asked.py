@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from supervisor.model.order import UNANSWERED, Order, OrderKind
+from supervisor.words.retold import retold
 from supervisor.words.tongue import say
 
 
@@ -30,7 +31,7 @@ def standing(order: Order, gone: Container[str]) -> str:
     """Say what became of an order; `gone` are the nodes that are."""
     if order.answer == UNANSWERED or (order.answer is None and order.node_id in gone):
         return say("its node is gone: it ended before it answered")
-    return order.answer or say("its node has not answered yet")
+    return retold(order.answer) if order.answer else say("its node has not answered yet")
 
 
 def is_open(order: Order, gone: Container[str]) -> bool:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from supervisor.model.states import CRASH_REASONS, Reason, State
+from supervisor.words.retold import retold
 from supervisor.words.text import ago, figure, plain, size, span
 from supervisor.words.tongue import say
 
@@ -35,6 +36,8 @@ def last_heard(task: TaskLine, trail: Sequence[HistoryLine], now: datetime) -> s
     if task.state is State.CANCELED:
         return who_canceled(trail) or task.reason
     error = task.error or ""
+    if task.state in FINAL and task.reason != Reason.RAISED:  # then they are no words of its own
+        error = retold(error)
     if task.error_type:
         error = f"{task.error_type}: {error}" if error else task.error_type
     if task.state is State.PENDING and error and task.run_after > now:
@@ -119,7 +122,7 @@ def naming_limit(text: str | None, attempt: AttemptView) -> str | None:
     ):
         if limit is not None:
             text = text.replace(words, f"{words} of {limit:g} s", 1)
-    return text
+    return retold(text)
 
 
 def note(attempt: AttemptView) -> str | None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from supervisor.settings import Setting, Settings, show, table
+from supervisor.words.retold import retold
+from supervisor.words.tongue import say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +49,15 @@ def _in_force(setting: Setting, settings: Settings) -> InForce:
     return InForce(
         name=setting.name,
         value=value,
-        text=text if text == "none" or unit != "s" else f"{text} s",
+        text=_with_unit(text, unit),
         unit=unit,
         source=settings.source_of(setting.name),
-        default=setting.default_text,
-        prose=setting.prose,
+        default=_with_unit(retold(setting.default_text), unit),
+        prose=say(setting.prose),
         env=setting.env,
     )
+
+
+def _with_unit(text: str, unit: str) -> str:
+    """Return a number of seconds with its unit; sizes have theirs, and words have none."""
+    return f"{text} s" if unit == "s" and text[:1].isdigit() else text

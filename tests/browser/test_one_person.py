@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pages import PagesUnderTest, pages
+from playwright.sync_api import Page
 from screen import PHONE, Screen, barriers, overflow
 
 from supervisor.model.access import Role
@@ -16,6 +17,8 @@ from supervisor.web.site import NAVIGATION, ROUTES
 
 MANY = 5_000
 LATE_MS = 60_000
+#: Three words of English one after the other.
+ENGLISH = re.compile(r"\b[A-Za-z]?[a-z]+(?: [a-z]{2,}){2,}")
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +73,44 @@ def test_a_bundle_is_taken_home_and_opened_from_its_file(
 def test_every_page_speaks_chinese_where_the_browser_does(
     site: PagesUnderTest, browser: Screen
 ) -> None:
-    site.app.submit({"type": "transfer", "params": {}})
+    task_id = site.app.submit({"type": "transfer", "params": {}}).task_id
+    site.add_autopsy(task_id, "spoken-1")
+    site.client.pause("images", by="olga", reason="repair")
+    browser.expect("the server responded with a status of 4")
     page = browser.signed_in(site, "anna")
     chinese = browser.page(
         locale="zh-CN", viewport=PHONE, storage_state=page.context.storage_state()
     )
     rules = {route.name: route.rule for route in ROUTES if route.method == "GET"}
-    for room in NAVIGATION:
-        chinese.goto(site.base + rules[room.name].lstrip("/"))
+    rooms = [rules[room.name] for room in NAVIGATION]
+    more = [rules[name] for name in ("access", "autopsy_groups", "autopsy_ask", "bulks")]
+    single = [f"/tasks/{task_id}", "/autopsies/spoken-1"]
+    wrong = ["/nothing", "/tasks/task_0", "/tasks?q=sate:failed", "/autopsies?node=\N{SNOWMAN}%00"]
+    for path in [*rooms, *more, *single, *wrong]:
+        chinese.goto(site.base + path.lstrip("/"))
         assert chinese.evaluate("document.documentElement.lang") == "zh-Hans"
-        assert re.search(r"[\u4e00-\u9fff]", chinese.locator("h1").first.inner_text()), room.name
         assert overflow(chinese) == []
+        assert (path, english(chinese)) == (path, [])
+    chinese.context.clear_cookies()
+    chinese.goto(f"{site.base}sign-in")
+    chinese.get_by_label("名称").fill("anna")
+    chinese.get_by_label("密码").fill("not this one")
+    chinese.keyboard.press("Enter")
+    chinese.wait_for_selector(".flash.problem")
+    assert english(chinese) == []
+
+
+def english(page: Page) -> list[str]:
+    """Return what is said in English outside of code, output and evidence."""
+    text = page.evaluate(
+        """() => {
+            const body = document.body.cloneNode(true);
+            const verbatim = "code, pre, kbd, script, [lang=en]";
+            for (const one of body.querySelectorAll(verbatim)) one.remove();
+            const names = ["title", "aria-label", "placeholder"];
+            const said = [...body.querySelectorAll("*")].flatMap(
+                (one) => names.map((name) => one.getAttribute(name) || ""));
+            return [body.textContent, ...said].join("\\n");
+        }"""
+    )
+    return ENGLISH.findall(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from flask import Flask
 
 from supervisor.web import language
+from supervisor.words.retold import SHAPES, retold
 from supervisor.words.text import span
 from supervisor.words.tongue import say, spoken
 from tools import translations
@@ -85,3 +87,33 @@ def test_what_words_say_is_said_in_the_language_around_them() -> None:
         assert span(4.2) == "4.2 秒"
         assert say("in %(span)s", span=span(2)) == "2.0 秒后"
     assert span(4.2) == "4.2 s"
+
+
+def test_what_was_written_down_is_retold_in_the_language_around_it() -> None:
+    known = {
+        "not taken: %(why)s": "未取得：%(why)s",
+        "attempt %(attempt)s does not run here any more": "第 %(attempt)s 次尝试已不在此运行",
+    }
+    answer = "not taken: attempt 3 does not run here any more"
+    with spoken(lambda text: known.get(text, text)):
+        assert retold(answer) == "未取得：第 3 次尝试已不在此运行"
+        assert retold("ValueError: not ours") == "ValueError: not ours"
+    assert [retold(one) for one in (answer, *SHAPES)] == [answer, *SHAPES]
+
+
+def test_what_is_retold_is_what_somebody_writes() -> None:
+    written = "\n".join(
+        node.value
+        for package in ("supervisor", "autopsy")
+        for path in (translations.ROOT / package).rglob("*.py")
+        if path.name != "retold.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    # Joints like " of " and brackets are put between what two writers have.
+    pieces = {
+        re.sub(r"^\W+|( of| at)?\W+$", "", piece)
+        for one in SHAPES
+        for piece in re.split(r"%\(\w+\)s", one)
+    }
+    assert sorted(piece for piece in pieces if piece not in written) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from flask import request, session
+from flask_babel import gettext as _
 
 from supervisor.model.access import Right
 from supervisor.web.visit import Answer, Route, Visit, go, own_path, show
@@ -15,7 +16,7 @@ def page(visit: Visit) -> Answer:
     token = request.args.get("token")
     if token and visit.door.open_by_link(token, session) is None:
         return go(own_path(request.args.get("next")))
-    return _asking(visit, "That token is not the one that was printed last." if token else "")
+    return _asking(visit, _("This is not the token that was printed last.") if token else "")
 
 
 def enter(visit: Visit) -> Answer:
@@ -33,7 +34,7 @@ def enter(visit: Visit) -> Answer:
     if not refusal.wait_s:
         return _asking(visit, refusal.why), 401
     seconds = math.ceil(refusal.wait_s)
-    text = _asking(visit, f"{refusal.why} Try again in {seconds} s.")
+    text = _asking(visit, _("%(why)s Try again in %(n)s s.", why=refusal.why, n=seconds))
     return text, 429, {"Retry-After": str(seconds)}
 
 

@@ -34,6 +34,7 @@ from supervisor.web.probe import WINDOW, Probe, probe_of
 from supervisor.web.visit import Answer, Route, Visit, go, missing, show
 from supervisor.words.asked import is_open, standing, wish
 from supervisor.words.ladder import ladder, to_come
+from supervisor.words.retold import retold
 from supervisor.words.roll import NO_NODE, Roll, last_word, roll_call
 from supervisor.words.sentence import (
     checkpoint_document,
@@ -285,7 +286,7 @@ def _capture(visit: Visit, task_id: str, reason: str) -> Answer:
             reason=reason,
         )
     except Refused as refused:
-        flash(_("Nothing was done: %(why)s.", why=refused.message), "problem")
+        flash(_("Nothing was done: %(why)s.", why=retold(refused.message)), "problem")
     else:
         flash(_("Asked of its node: the answer is shown below when it comes."), "done")
     return go(f"/tasks/{task_id}")
@@ -321,15 +322,15 @@ def _find(visit: Visit, task_id: str) -> TaskView | None:
     try:
         return visit.reader.task(task_id)
     except Refused as several:
-        raise BadRequest(several.message) from several
+        raise BadRequest(retold(several.message)) from several
 
 
 def _answer(visit: Visit, verb: Verb, done: Acted) -> str:
-    text = f"{verb.label}: {done.answer.replace('_', ' ')}"
+    text = f"{verb.label}: {retold(done.answer)}"
     if done.detail:
-        text += f" ({done.detail})"
+        text += f" ({retold(done.detail)})"
     if done.answer in _FOR_A_NODE and not roll_call(visit.reader).running:
-        text += f"; {NO_NODE}"
+        text += f"; {retold(NO_NODE)}"
     return text
 
 

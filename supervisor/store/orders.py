@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -38,17 +39,26 @@ class OrderDesk:
         attempt: int | None = None,
         by: str,
         reason: str,
+        seen_at: datetime | None = None,
     ) -> str:
         """Ask something of a node and return the order's id; one that is open is not doubled.
 
         `capture` names the task, and the attempt that was seen; it needs no node. Raises: Refused
-        with what is true now when that attempt does not run there, or the node has ended.
+        with what is true now when that attempt does not run there, the node has ended, or somebody
+        else has asked something else of it after `seen_at`.
         """
         ledger = Ledger(self._store)
         now = ledger.clock.now()
         order = ledger.run(
             lambda tx: tx.orders.ask(
-                node_id, kind, task_id=task_id, attempt=attempt, by=by, reason=reason, now=now
+                node_id,
+                kind,
+                task_id=task_id,
+                attempt=attempt,
+                by=by,
+                reason=reason,
+                now=now,
+                seen_at=seen_at,
             )
         )
         self._ring()

@@ -188,3 +188,19 @@ def test_a_drain_behind_an_undrain_is_an_order_of_its_own(scene: Scene) -> None:
         first.order_id, back.order_id, again.order_id,
     ]  # fmt: skip
     assert ask(scene, "drain") == again
+
+
+def test_what_somebody_else_asked_meanwhile_is_not_overtaken_unseen(scene: Scene) -> None:
+    scene.register()
+    seen_at = scene.now
+    scene.pass_time(1)
+    drain = ask(scene, "drain", seen_at=seen_at)
+    answer(scene, drain, "draining")
+    scene.pass_time(1)
+    with pytest.raises(Refused, match=f"anna asked node {NODE} to drain at 20"):
+        ask(scene, "stop", by="bob", seen_at=seen_at)
+    assert ask(scene, "drain", by="bob", seen_at=seen_at).order_id != drain.order_id
+    assert ask(scene, "stop", by="anna", seen_at=scene.now).kind == "stop"
+    assert ask(scene, "undrain", by="cleo").kind == "undrain"
+    scene.pass_time(1)
+    assert ask(scene, "stop", by="bob", seen_at=scene.now).operator == "anna"

@@ -60,7 +60,16 @@ def test_all_that_a_person_can_do_a_program_can(start_node: Start, tmp_path: Pat
         assert steps[-1] == "cancel_verified"
         assert gone["stop"][0]["by"] == "token:ci"
 
-        drained = api.post(f"/nodes/{one['node_id']}/orders", kind="drain", reason="we move house")
+        drain = {"kind": "drain", "reason": "we move house"}
+        wrong = api.post(f"/nodes/{one['node_id']}/orders", **drain, seen="drained")
+        assert (wrong.code, wrong.document["detail"]) == (409, "the node is running by now")
+        drained = api.post(f"/nodes/{one['node_id']}/orders", **drain, seen="running")
+        assert drained.code == 202
+        other = Api(site.base, site.add_token("other", Role.OPERATOR))
+        late = other.post(
+            f"/nodes/{one['node_id']}/orders", kind="stop", reason="x", seen="running"
+        )
+        assert late.code == 409
         until(api, f"/orders/{drained.document['order_id']}", lambda told: told["answer"])
         later = api.post("/tasks", type="ok").document["task_id"]
         assert api.get(f"/tasks/{later}").document["state"] == "PENDING"

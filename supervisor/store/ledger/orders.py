@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import Any
 
 import uuid_utils
-from sqlalchemy import bindparam, select, text, update
+from sqlalchemy import Integer, bindparam, select, text, update
 
+from supervisor.clock import stamp
 from supervisor.errors import Refused, UnknownTask
 from supervisor.model.order import UNANSWERED, Order, OrderKind
 from supervisor.model.states import State
@@ -48,12 +49,13 @@ class Orders:
         by: str,
         reason: str,
         now: datetime,
+        seen_at: datetime | None = None,
     ) -> Order:
         """Write down what is asked of a node; the same that is open already is returned instead.
 
         Evidence of an attempt is asked of its own node when none is named. Raises: Refused when
-        operator or reason is blank, the node has ended, or the attempt does not run there;
-        UnknownTask.
+        operator or reason is blank, the node has ended, or the attempt does not run there, or
+        somebody else has asked something else of the node after `seen_at`; UnknownTask.
         """
         act, wanted = Act(by, reason, now), _kind(kind)
         if (task_id is None) is (wanted is OrderKind.CAPTURE):
@@ -65,6 +67,8 @@ class Orders:
             node_id, attempt = self._place(task_id, attempt, node_id)
         node_id = node_id or ""
         self._require_node(node_id)
+        if seen_at is not None:
+            self._require_seen(node_id, wanted, by, seen_at)
         for open_one in reversed(open_orders(self._session, node_id)):
             if (open_one.kind, open_one.task_id, open_one.attempt) == (wanted, task_id, attempt):
                 return open_one
@@ -108,6 +112,17 @@ class Orders:
             raise Refused(f"no node {node_id}", remedy=_NODES)
         if row[0] is not None:
             raise Refused(f"node {node_id} has ended", remedy=_NODES)
+
+    def _require_seen(self, node_id: str, kind: OrderKind, by: str, seen_at: datetime) -> None:
+        row = self._session.row(_select_newest, node_id, 1, 0)
+        if row is None or row[0] == kind or row[1] == by:
+            return
+        at = self._session.decode(row[2])
+        if at > seen_at:
+            raise Refused(
+                f"{row[1]} asked node {node_id} to {row[0]} at {stamp(at)}",
+                remedy="Look at the node again once it has answered.",
+            )
 
     def _write(
         self, node_id: str, kind: OrderKind, task_id: str | None, attempt: int | None, act: Act
@@ -211,6 +226,20 @@ def _select_open() -> Ordered:
         .where(column.node_id == bindparam("the_node"), text("answered_at IS NULL"))
         .order_by(column.created_at, column.order_id),
         "the_node",
+    )
+
+
+def _select_newest() -> Ordered:
+    column = node_orders.c
+    return ordered(
+        select(column.kind, column.operator, column.created_at)
+        .where(column.node_id == bindparam("the_node"), column.task_id.is_(None))
+        .order_by(column.created_at.desc(), column.order_id.desc())
+        .limit(bindparam("one", type_=Integer))
+        .offset(bindparam("none", type_=Integer)),
+        "the_node",
+        "one",
+        "none",
     )
 
 

@@ -110,9 +110,11 @@ def list_tasks(
 def _answer(call: Call, wanted: TaskFilter, text: str) -> None:
     """Print a page; `text` is looked for in cold files if there is none."""
     from supervisor.store.listing import Listing
+    from supervisor.words.veil import veiled_lines
 
     reader = call.client().reader
     page = reader.tasks(wanted)
+    found = veiled_lines(reader.store, page.tasks)
     archived = [] if page.tasks or page.next_id else _archived(call, text)
     roll = roll_call(reader)
     now = reader.store.clock.now()
@@ -121,7 +123,7 @@ def _answer(call: Call, wanted: TaskFilter, text: str) -> None:
         trails = Listing(reader.store).cancellations(
             [task.task_id for task in page.tasks if task.state is State.CANCELED]
         )
-        rows = [_row(task, trails.get(task.task_id, ()), roll, now) for task in page.tasks]
+        rows = [_row(task, trails.get(task.task_id, ()), roll, now) for task in found]
         head = ("TASK", "STATE", "TYPE", "QUEUE", "PRIO", "ATTEMPT", "AGE", "LAST")
         yield from columns(head, rows) if rows else [_none(page)]
         for one in archived:
@@ -129,9 +131,7 @@ def _answer(call: Call, wanted: TaskFilter, text: str) -> None:
         if page.next_id is not None:
             yield f"more: {'--after' if wanted.oldest_first else '--before'} {page.next_id}"
 
-    tasks = [
-        {**fields_of(task), "node_gone": roll.gone_node(task) is not None} for task in page.tasks
-    ]
+    tasks = [{**fields_of(task), "node_gone": roll.gone_node(task) is not None} for task in found]
     call.answer({"tasks": tasks, "next": page.next_id, "archived": archived}, lines)
 
 

@@ -89,7 +89,7 @@ SHAPES = (
     "it was %(before)s when you looked and is %(now)s now",
     "it waits; cancel it instead",
     "it is %(state)s; only FAILED and TIMEOUT can run again",
-    "%(holder)s holds the dedup key %(key)s",
+    "%(holder)s holds its dedup key",
     "%(kind)s was requested before",
     "no node runs: it takes effect when one starts",
     # what holds where nothing is set

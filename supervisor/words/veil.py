@@ -1,21 +1,22 @@
 """What of a task people are not shown: the values of secret params, wherever they turn up again.
 
 Invariants: a param is secret when its type marks it or its name says so; its value is removed from
-params, result, errors, notes and output alike, and so is what has the shape of a secret. What the
+params, result, errors, notes and output alike, and so is what has the shape of a secret. From dedup
+key and tags the values alone are removed: a key may well look like a secret and be none. What the
 store keeps is untouched: the task itself needs it. Every surface for people asks here.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from autopsy.redact import MARK, text
 from autopsy.secret import Secrets, in_params
-from supervisor.store import HistoryLine, Reader, TaskView
-from supervisor.store.marked import marked_params
+from supervisor.store import HistoryLine, Reader, Store, TaskView
+from supervisor.store.marked import Marked, marked_params, params_of
 from supervisor.store.view import AttemptView, CheckpointView, TaskLine
 
 T = TypeVar("T", bound=TaskLine)
@@ -38,7 +39,12 @@ class Veil:
             params_json=self._written(task.params_json, self._secrets.tree(params)),
             result_json=self.document(task.result_json),
             error=self.text(task.error),
+            **self._labels(task),
         )
+
+    def line(self, line: T) -> T:
+        """Return the line of a list as people see it."""
+        return replace(line, error=line.error and text(line.error), **self._labels(line))
 
     def attempts(self, attempts: Iterable[AttemptView]) -> list[AttemptView]:
         """Return the attempts of the task as people see them."""
@@ -73,6 +79,12 @@ class Veil:
             return None
         return self._written(value, self._secrets.tree(json.loads(value)))
 
+    def _labels(self, task: TaskLine) -> dict[str, Any]:
+        """Return dedup key and tags without values of secret params."""
+        known = self._secrets.known
+        return {"dedup_key": task.dedup_key and known(task.dedup_key),
+                "tags": tuple(known(tag) for tag in task.tags)}  # fmt: skip
+
     def _written(self, before: str, clean: Any) -> str:
         """Return JSON text; as it was where nothing is hidden in it."""
         if json.loads(before) == clean:
@@ -94,12 +106,23 @@ def veil_of(reader: Reader, task: TaskView) -> Veil:
     return Veil(marked_params(reader.store).get(task.type, ()), task.params_json)
 
 
-def veiled_lines(lines: Iterable[T]) -> list[T]:
-    """Return tasks of a list without what looks like a secret in their errors.
+def veiled_lines(store: Store, lines: Sequence[T]) -> tuple[T, ...]:
+    """Return tasks of a list without values of secret params in dedup keys and tags.
 
-    Those of params are not in it: the node removes them before it writes an ending.
+    From errors goes what looks like a secret: values of params the node removes before it writes
+    an ending. Params are read for it, but for the longest: of their tasks all of it is hidden.
     """
-    return [replace(line, error=text(line.error)) if line.error else line for line in lines]
+    labeled = [line.task_id for line in lines if line.dedup_key or line.tags]
+    params = params_of(store, labeled) if labeled else {}
+    marked = marked_params(store) if labeled else {}
+    return tuple(_veiled_line(line, params.get(line.task_id, "{}"), marked) for line in lines)
+
+
+def _veiled_line(line: T, params_json: str | None, marked: Marked) -> T:
+    if params_json is not None:
+        return Veil(marked.get(line.type, ()), params_json).line(line)
+    dedup_key = None if line.dedup_key is None else MARK
+    return replace(Veil((), "{}").line(line), dedup_key=dedup_key, tags=(MARK,) * len(line.tags))
 
 
 def veiled_text(value: str) -> str:

@@ -120,7 +120,7 @@ def test_a_rerun_is_refused_while_another_task_holds_the_key(scene: Scene) -> No
             task_id=task_id,
             answer=Answer.DEDUP_TAKEN,
             state=State.FAILED,
-            detail=f"{holder} holds the dedup key 'k'",
+            detail=f"{holder} holds its dedup key",
         )
     ]
     scene.cancel(holder)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
-from ledger_scene import START, Scene
+from ledger_scene import NODE, START, Scene
 
 from supervisor.errors import Refused
 from supervisor.model import outcome as ended
 from supervisor.model.states import State
 from supervisor.store import TaskFilter, search
 from supervisor.store.view import Backlog, CheckpointView, Counts
+from supervisor.words.veil import veiled_lines
 
 
 def test_a_prefix_is_enough_when_it_names_one_task(scene: Scene) -> None:
@@ -136,6 +138,29 @@ def test_the_audit_of_everything_is_paged(scene: Scene) -> None:
     assert [line.task_id for line in newest] == [ids[2], ids[1]]
     older = scene.reader.audit(before_id=newest[-1].audit_id, limit=2)
     assert [line.task_id for line in older] == [ids[0]]
+
+
+def test_dedup_keys_and_tags_are_listed_without_values_of_secret_params(scene: Scene) -> None:
+    secret = {"password": "blue-horse", "code": "9-battery"}
+    with scene.ledger.transaction() as tx:
+        tx.record_types({"greet": None}, NODE, START, {"greet": ("code",)})
+    keys = ["a:blue-horse", "b:9-battery", "c:blue", None]
+    for key in keys:
+        scene.submit(
+            params_json=json.dumps(secret),
+            dedup_key=key,
+            tags=("9-battery", "urgent") if key else (),
+        )
+    more = json.dumps({**secret, "more": "x" * 70_000})
+    scene.submit(params_json=more, dedup_key="d", tags=("urgent",))
+    lines = veiled_lines(scene.store, scene.reader.tasks(TaskFilter(oldest_first=True)).tasks)
+    assert [(line.dedup_key, line.tags) for line in lines] == [
+        ("a:[redacted]", ("[redacted]", "urgent")),
+        ("b:[redacted]", ("[redacted]", "urgent")),
+        ("c:blue", ("[redacted]", "urgent")),
+        (None, ()),
+        ("[redacted]", ("[redacted]",)),
+    ]
 
 
 def test_a_task_shows_its_latest_attempt(scene: Scene) -> None:

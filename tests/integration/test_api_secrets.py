@@ -37,7 +37,8 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     node.env.update(URLS)
     try:
         node.start()
-        found = node.run("spreads", how="raises", **CANARIES)
+        labels = {"dedup_key": f"order-{VALUES[0]}", "tags": [f"for:{VALUES[4]}", "plain"]}
+        found = node.submit("spreads", how="raises", spec=labels, **CANARIES).wait(30)
         assert (found.state, found.error_type) == ("FAILED", "Refused")
         node.stop()
         return root, found.task_id, node.log_text()
@@ -60,6 +61,12 @@ def test_no_surface_shows_a_secret(spread: tuple[Path, str, str]) -> None:
         assert leaks == set()
         assert "[redacted]" in surfaces["/tasks/ID"]
         assert '"name":"ada"' in surfaces["/api/v1/tasks/ID"]
+        for name in ("/api/v1/tasks", "/api/v1/tasks/ID", "list", "show"):  # the last as JSON
+            told = json.loads(surfaces[name])
+            task = told["tasks"][0] if "tasks" in told else told.get("task", told)
+            assert task["dedup_key"] == "order-[redacted]"
+            assert task["tags"] == ["for:[redacted]", "plain"]
+        assert "order-[redacted],for:[redacted] plain" in surfaces["/tasks.csv"]
         # The task itself needs its params, so they are in its row, and there alone.
         assert {value for value in VALUES if value in kept} == set()
 
@@ -75,8 +82,9 @@ def _asked(site: PagesUnderTest, task_id: str) -> dict[str, str]:
         told = api.get(f"/{room.replace('ID', task_id)}")
         assert told.code == 200
         asked[f"/api/v1/{room}"] = told.body.decode()
-    for args in (("show", task_id), ("show", task_id, "--json"), ("history", task_id), ("list",)):
-        asked[" ".join(args[:1])] = site.cli(*args).stdout
+    for args in (("show", task_id, "--json"), ("history", task_id), ("list", "--json")):
+        asked[args[0]] = site.cli(*args).stdout
+    asked["show, for people"] = site.cli("show", task_id).stdout
     rows = site.client.reader.attempts(task_id)
     asked["the store"] = repr((rows, site.client.reader.log(task_id), site.client.history(task_id)))
     asked["metrics"] = browser.get("/metrics").text

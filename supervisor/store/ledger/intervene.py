@@ -172,7 +172,7 @@ def _rerun_one(batch: _Batch, row: _Row, act: Act) -> Acted:
             task_id=row.task_id,
             answer=Answer.DEDUP_TAKEN,
             state=row.state,
-            detail=f"{holder} holds the dedup key {row.dedup_key!r}",
+            detail=f"{holder} holds its dedup key",
         )
     at = batch.session.encode(act.now)
     _move(batch, row, act, State.PENDING, Reason.RERUN)

@@ -217,7 +217,8 @@ def get_group(visit: Visit, query: AutopsiesMeant, _: None, key: str) -> WaitGro
     if found is None:
         raise Trouble(404, "There is no such group among the newest bundles.")
     tasks = tasks_of(visit.reader, found.task_ids[:CHOSEN_MAX])
-    return WaitGroupNow(_group(found), [line_of(task) for task in veiled_lines(tasks)])
+    shown = veiled_lines(visit.reader.store, tasks)
+    return WaitGroupNow(_group(found), [line_of(task) for task in shown])
 
 
 def _meant(query: AutopsiesMeant) -> AutopsyFilter:

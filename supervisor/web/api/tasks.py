@@ -142,7 +142,8 @@ def list_tasks(visit: Visit, query: TasksWanted, _: None) -> Tasks:
         limit=query.limit,
     )
     page = visit.reader.tasks(wanted)
-    return Tasks([line_of(task) for task in veiled_lines(page.tasks)], page.next_id)
+    tasks = veiled_lines(visit.reader.store, page.tasks)
+    return Tasks([line_of(task) for task in tasks], page.next_id)
 
 
 def count_tasks(visit: Visit, query: CountWanted, _: None) -> Count:

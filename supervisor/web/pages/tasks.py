@@ -7,7 +7,7 @@ said beside the box, never ignored; a number that was not counted to its end is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -131,7 +131,7 @@ def listing(visit: Visit) -> Answer:
 
 def _shown(visit: Visit, asked: Asked, now: datetime, page: TaskPage, count: Counted | None) -> str:
     forward, back = ("after", "before") if asked.oldest_first else ("before", "after")
-    tasks = veiled_lines(page.tasks)
+    tasks = veiled_lines(visit.reader.store, page.tasks)
     return show(
         "tasks.html",
         visit,
@@ -171,7 +171,7 @@ def _count(visit: Visit, asked: Asked, page: TaskPage) -> Counted:
     return Listing(visit.reader.store).count(asked.wanted)
 
 
-def _heard(visit: Visit, tasks: list[TaskLine], now: datetime) -> dict[str, str]:
+def _heard(visit: Visit, tasks: Sequence[TaskLine], now: datetime) -> dict[str, str]:
     """Return what was last heard of each task."""
     canceled = [task.task_id for task in tasks if task.state is State.CANCELED]
     trails = Listing(visit.reader.store).cancellations(canceled)
@@ -228,7 +228,10 @@ def file(visit: Visit) -> Answer:
         raise BadRequest(" ".join(asked.problem.said(_)))
     store = visit.reader.store
     wanted = replace(asked.wanted, before_id=None, after_id=None)
-    pages = Listing(store).pages(wanted, store.clock.now())
+    pages = (
+        replace(page, tasks=veiled_lines(store, page.tasks))
+        for page in Listing(store).pages(wanted, store.clock.now())
+    )
     headers = {"Content-Disposition": "attachment; filename=tasks.csv"}
     return Response(as_csv(_COLUMNS, _rows(pages)), headers=headers, mimetype="text/csv")
 
@@ -252,7 +255,7 @@ def _rows(pages: Iterator[TaskPage]) -> Iterator[list[object]]:
         if looked > FILE_LOOKED_MOST:
             yield [f"only {FILE_LOOKED_MOST} tasks were looked at, there may be more"]
             return
-        for task in veiled_lines(page.tasks):
+        for task in page.tasks:
             if count == FILE_ROWS_MOST:
                 yield [f"only the first {FILE_ROWS_MOST} are in this file, there are more"]
                 return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from supervisor.model.access import Person, Right, Role, is_name
 from supervisor.store.ledger.audit import ACCESS_REASONS, NoteReason
 from supervisor.testing.clock import ManualClock
 from supervisor.web import secret, spreadsheet, wording
+from supervisor.web.api import ENDPOINTS
+from supervisor.web.api.endpoint import READ
 from supervisor.web.limiter import (
     ADDRESS_MAX,
     KEY_LENGTH,
@@ -32,6 +35,56 @@ from supervisor.web.site import NAVIGATION, ROUTES
 from supervisor.web.visit import own_path
 
 SIGNS = ("=", "+", "-", "@")
+#: What a program does, or asks, for what a page is there for.
+OPERATIONS: Mapping[str, tuple[str, ...]] = {
+    "access": ("access.list_users", "access.list_tokens"),
+    "access_user": ("access.add_user",),
+    "access_password": ("access.set_password",),
+    "access_disable": ("access.disable_user",),
+    "access_remove": ("access.remove_user",),
+    "access_token": ("access.create_token",),
+    "access_revoke": ("access.revoke_token",),
+    "act": ("acts.act_on_task", "acts.resubmit_task", "nodes.capture_task"),
+    "alerts": ("alertmanager.list_alerts",),
+    "audit": ("audit.list_audit",),
+    "audit_file": ("audit.list_audit",),
+    "autopsies": ("autopsies.list_autopsies",),
+    "autopsy": ("autopsies.get_autopsy", "autopsies.get_evidence"),
+    "autopsy_group": ("autopsies.get_group",),
+    "autopsy_group_act": ("acts.act_on_tasks",),
+    "autopsy_groups": ("autopsies.list_groups",),
+    "autopsy_open": ("autopsies.open_bundle",),
+    "bulk": ("bulk.get_bulk",),
+    "bulk_act": ("acts.act_on_tasks", "bulk.begin_bulk", "tasks.count_tasks"),
+    "bulk_stop": ("bulk.stop_bulk",),
+    "bulks": ("bulk.list_bulks",),
+    "bundle": ("autopsies.get_bundle",),
+    "change_password": ("me.change_own_password",),
+    "choose_language": ("me.choose_own_language",),
+    "dead": ("dead.list_dead",),
+    "latest": ("autopsies.list_autopsies",),
+    "node_order": ("nodes.order_node", "nodes.get_order"),
+    "nodes": (
+        "nodes.list_nodes", "nodes.list_workers", "nodes.get_vitals", "nodes.list_orders",
+    ),
+    "overview": ("numbers.get_numbers", "numbers.get_hour"),
+    "queue_act": ("queues.pause_queue", "queues.resume_queue"),
+    "queues": ("queues.list_queues",),
+    "report": ("autopsies.get_evidence",),
+    "settings": ("settings.list_settings", "settings.list_types", "me.get_me"),
+    "task": (
+        "tasks.get_task", "tasks.get_history", "tasks.get_log", "nodes.orders_of_task",
+    ),
+    "tasks": ("tasks.list_tasks", "tasks.count_tasks"),
+    "tasks_file": ("tasks.list_tasks",),
+}  # fmt: skip
+#: What is for people alone, and why.
+OF_PEOPLE_ALONE: Mapping[str, str] = {
+    "autopsy_ask": "an empty form",
+    "enter": "a program comes with a token and begins no session",
+    "leave": "a program has no session to end; its token is revoked",
+    "sign_in": "an empty form",
+}
 STYLE = Path(supervisor.web.__file__).parent / "static" / "style.css"
 
 
@@ -253,3 +306,26 @@ def test_no_spreadsheet_finds_a_formula_in_a_row(text: str) -> None:
     assert not row[1].lstrip(" ").startswith(SIGNS)
     for cell in re.split("[;\t\r\n]", file.split("\r\n", 1)[1]):
         assert not cell.lstrip(' "').startswith(SIGNS), repr(file)
+
+
+def test_what_a_page_shows_or_does_a_program_can_ask_for() -> None:
+    names = {route.name for route in ROUTES}
+    assert not OPERATIONS.keys() & OF_PEOPLE_ALONE.keys()
+    assert OPERATIONS.keys() | OF_PEOPLE_ALONE.keys() == names
+    methods = {endpoint.name: endpoint.method for endpoint in ENDPOINTS}
+    for route in ROUTES:
+        found = [methods[name] for name in OPERATIONS.get(route.name, ())]
+        changes = [method for method in found if method != READ]
+        assert bool(changes) is (route.method != READ and route.name in OPERATIONS), route.name
+
+
+def test_who_may_on_a_page_may_as_a_program() -> None:
+    needs = {endpoint.name: endpoint.needs for endpoint in ENDPOINTS}
+    of_act = {"acts.resubmit_task": Right.SUBMIT}  # the page looks at it by itself
+    for route in ROUTES:
+        for name in OPERATIONS.get(route.name, ()):
+            if needs[name] != (of_act.get(name) or route.needs):
+                assert (route.name, name) in {
+                    ("settings", "settings.list_settings"),  # the page leaves it out
+                    ("bulk_act", "tasks.count_tasks"), ("node_order", "nodes.get_order"),
+                }  # fmt: skip

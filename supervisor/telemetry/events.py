@@ -117,6 +117,11 @@ EVENTS: Mapping[str, Event] = MappingProxyType(
                 "Spans reach the collector again; so many were lost since the last word.",
                 "endpoint", "spans", "away_s",
             ),
+            _event(
+                _W, "traces.slowed",
+                "The exporter is none that takes packed spans: the SDK packs them, as slowly.",
+                "endpoint", "error", "remedy",
+            ),
             _event(_W, "log.dropped", "Nobody read the log for long: lines were lost.", "lines"),
             _event(_E, "loop.failed", "One step of the loop raised.", "step", "error"),
             # The app

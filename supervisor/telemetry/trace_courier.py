@@ -32,6 +32,10 @@ QUEUE_MOST, BATCH_MOST, DELAY_MS = 8192, 512, 5000
 TOLD_AGAIN_S = 60.0
 #: The logger of the exporter, whose words for a failure go into our own event.
 _EXPORTER_LOG = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+_SLOW = (
+    "Spans arrive as before and cost the node five times as much; install the version of "
+    "opentelemetry-exporter-otlp-proto-http that requirements.lock names."
+)
 
 
 def _nobody() -> None:
@@ -56,6 +60,8 @@ class Courier(SpanProcessor):
         self._exporter = exporter or _exporter()
         self._packing = packing
         self._post = None if packing is None else _posting(self._exporter)
+        if packing is not None and self._post is None:
+            self._tell_slow(f"no known client in {type(self._exporter).__name__}")
         self._queue: deque[Any] = deque()  # of Attempted with a packing, else of ReadableSpan
         self._most = _number("OTEL_BSP_MAX_QUEUE_SIZE", QUEUE_MOST)
         self._batch = min(self._most, _number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", BATCH_MOST))
@@ -130,7 +136,11 @@ class Courier(SpanProcessor):
         if self._packing is None:
             return self._exporter.export(spans) is SpanExportResult.SUCCESS
         if self._post is not None:
-            return bool(self._post(self._packing.packed(spans)).success)
+            try:
+                return bool(self._post(self._packing.packed(spans)).success)
+            except (AttributeError, TypeError) as exc:  # another version calls it otherwise
+                self._post = None
+                self._tell_slow(repr(exc))
         return self._exporter.export(self._packing.readable(spans)) is SpanExportResult.SUCCESS
 
     def _send(self, spans: Sequence[Any]) -> None:
@@ -167,6 +177,9 @@ class Courier(SpanProcessor):
         lost = self._untold()
         self._told += lost
         return lost
+
+    def _tell_slow(self, why: str) -> None:
+        emit("traces.slowed", endpoint=self._endpoint, error=why, remedy=_SLOW)
 
     def _tell_loss(self, why: str, more: int = 0) -> None:
         self._told_at = self._clock.mono()

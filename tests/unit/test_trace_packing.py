@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -88,18 +89,48 @@ def test_the_exporter_sends_what_is_packed_already() -> None:
     exporter.shutdown()
 
 
-def test_an_exporter_that_does_not_is_given_the_spans_of_the_sdk() -> None:
-    kept: list[ReadableSpan] = []
+class Plain(SpanExporter):
+    """Another version of the exporter: it takes spans of the SDK."""
 
-    class Plain(SpanExporter):
-        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-            kept.extend(spans)
-            return SpanExportResult.SUCCESS
+    def __init__(self) -> None:
+        self.kept: list[ReadableSpan] = []
 
-    courier = Courier("http://here", exporter=Plain(), packing=packing())
-    courier.take(attempted({"type": "noop"}))
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.kept.extend(spans)
+        return SpanExportResult.SUCCESS
+
+
+class Renamed(Plain):
+    """Its client has the name that we know and is called otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        class _OTLPHTTPClient:
+            def export(self, data: bytes, size: int) -> None:
+                raise AssertionError
+
+        self._client = _OTLPHTTPClient()
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [(Plain, "no known client in Plain"), (Renamed, "missing 1 required")]
+)
+def test_an_exporter_that_does_not_is_given_the_spans_of_the_sdk_and_that_is_told_once(
+    kind: type[Plain], why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    exporter = kind()
+    courier = Courier("http://here", exporter=exporter, packing=packing())
+    for _ in range(3):
+        courier.take(attempted({"type": "noop"}))
+        courier._send_all()
     courier.close(5)
-    assert [(one.name, dict(one.attributes or {})) for one in kept] == [("a", {"type": "noop"})]
+    told = [(one.name, dict(one.attributes or {})) for one in exporter.kept]
+    assert told == [("a", {"type": "noop"})] * 3
+    (record,) = caplog.records
+    fields = record.__dict__["fields"]
+    assert (record.message, why in fields["error"]) == ("traces.slowed", True)
+    assert "requirements.lock" in fields["remedy"]
 
 
 def attempted(attributes: Mapping[str, Value]) -> Attempted:

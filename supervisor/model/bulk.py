@@ -51,9 +51,9 @@ class Example:
 class BulkAct:
     """One act on many; over when it has `ended_at`, and then stopped by `ended_by` if that is set.
 
-    `total` is how many tasks there were when they were counted, None until then: `counted` are so
-    far, down to the id `counted_to`. `answers` counts each answer. `next_id` is the last id that it
-    has gone through.
+    Its query is read as at `as_of`, when a page had said what that is. `total` is how many tasks
+    there were when they were counted, None until then: `counted` are so far, down to the id
+    `counted_to`. `answers` counts each answer. `next_id` is the last id that it has gone through.
     """
 
     bulk_id: str
@@ -62,6 +62,7 @@ class BulkAct:
     operator: str
     reason: str
     created_at: datetime
+    as_of: datetime
     counted: int = 0
     counted_to: str | None = None
     total: int | None = None

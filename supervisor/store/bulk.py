@@ -52,9 +52,12 @@ class BulkDesk:
             raise Refused(f"no act is called {verb!r}", remedy=f"One of {', '.join(BulkVerb)}.")
         now = self._ledger.clock.now()
         kind = BulkVerb(verb)
-        text = render(frozen(parse(query), kind, min(seen_at or now, now).astimezone(UTC)))
+        as_of = min(seen_at or now, now).astimezone(UTC)
+        text = render(frozen(parse(query), kind, as_of))
         parse(text)  # one that cannot be read again could never be carried out
-        return self._ledger.run(lambda tx: tx.bulk.begin(kind, text, by=by, reason=reason, now=now))
+        return self._ledger.run(
+            lambda tx: tx.bulk.begin(kind, text, by=by, reason=reason, now=now, as_of=as_of)
+        )
 
     def stop(self, bulk_id: str, *, by: str, reason: str) -> bool:
         """End an act before its end; what is done stays done. False when it is over already."""
@@ -115,7 +118,7 @@ class BulkDesk:
         """Return the next ids of an act's query, and from where it goes on."""
         wanted = TaskFilter(terms=parse(act.query), before_id=from_id)
         with self._store.reading() as connection:
-            found = find_page(connection, wanted, act.created_at, limit)
+            found = find_page(connection, wanted, act.as_of, limit)
         return found.ids, found.next_id
 
     def _read(self, query: sa.Select[tuple[object, ...]]) -> list[BulkAct]:

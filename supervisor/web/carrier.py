@@ -33,7 +33,7 @@ class Carrier:
         self._holder = f"web_{uuid_utils.uuid7().hex}"
         self._over = threading.Event()
         self._clock = SystemClock()
-        self._failed: dict[str, float] = {}
+        self._aside: dict[str, float] = {}  # until when those are left that have failed
 
     def going(self) -> AbstractContextManager[None]:
         """Carry out what there is for the length of the block."""
@@ -63,7 +63,7 @@ class Carrier:
 
     def _tried(self, desk: BulkDesk, act: BulkAct) -> bool:
         """Take a step of an act; one that fails stops no other, and has its turn later."""
-        if self._clock.mono() < self._failed.get(act.bulk_id, -AGAIN_S) + AGAIN_S:
+        if self._clock.mono() < self._aside.get(act.bulk_id, 0.0):
             return False
         try:
             return self._step(desk, act)
@@ -71,7 +71,7 @@ class Carrier:
             raise
         except Exception as exc:
             emit("web.failed", exc_info=True, route="bulk", error=type(exc).__name__)
-            self._failed[act.bulk_id] = self._clock.mono()
+            self._aside[act.bulk_id] = self._clock.mono() + AGAIN_S
             return False
 
     def _step(self, desk: BulkDesk, act: BulkAct) -> bool:

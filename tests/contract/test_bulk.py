@@ -108,7 +108,7 @@ def test_refusals_are_counted_with_their_reasons(scene: Scene, desk: BulkDesk) -
     done = carry(desk, begin(desk, "error:Error", "rerun"))
     assert (done.done, done.refused, done.answers) == (0, 1, {"dedup key taken": 1})
     assert done.examples == (
-        Example(claim.task_id, "dedup key taken", f"{holder} holds the dedup key 'order'"),
+        Example(claim.task_id, "dedup key taken", f"{holder} holds its dedup key"),
     )
 
 
@@ -304,7 +304,12 @@ def test_who_is_let_in_no_more_has_no_act_that_goes_on(
     operator = "token:ann" if how == "revoked" else "ann"
     theirs = desk.begin("cancel", "", by=operator, reason="b")
     other = desk.begin("cancel", "", by="bert", reason="b")
-    told: dict[str, Any] = {"name": "ann", "role": Role.OPERATOR, "sees_autopsies": False, "created_by": "root"}
+    told: dict[str, Any] = {
+        "name": "ann",
+        "role": Role.OPERATOR,
+        "sees_autopsies": False,
+        "created_by": "root",
+    }
     user = UserRecord(**told, password="h", created_at=START, changed_at=START)
     token = TokenRecord(**told, token_hash="h", created_at=START, ends_at=None)
     with scene.ledger.transaction() as tx:
@@ -322,3 +327,14 @@ def test_who_is_let_in_no_more_has_no_act_that_goes_on(
     newest = scene.reader.audit(limit=1)[0]
     assert newest.note == f"{theirs.bulk_id}: 0 done, 0 not: {operator} is let in no more"
     assert desk.step(theirs, "web_1") is None
+
+
+def test_ages_count_from_when_it_was_seen(scene: Scene, desk: BulkDesk) -> None:
+    first = scene.submit()
+    scene.pass_time(60)
+    second = scene.submit()
+    seen = START + timedelta(seconds=90)  # the store's own clock has gone on for months
+    act = desk.begin("cancel", "submitted:>1m", by="a", reason="b", seen_at=seen)
+    assert (act.as_of, desk.open()) == (seen, [act])
+    assert carry(desk, act).done == 1
+    assert (scene.state(first), scene.state(second)) == (State.CANCELED, State.PENDING)

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import signal
 from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+import sqlalchemy as sa
 from harness import eventually
 from pages import Answer, PagesUnderTest, pages
 
+from supervisor.client import Client
 from supervisor.model import outcome as ended
-from supervisor.model.bulk import BulkAct
+from supervisor.model.bulk import BulkAct, BulkVerb
 from supervisor.model.outcome import Outcome
 from supervisor.model.record import Ending, Owner
 from supervisor.model.retry import RetryPolicy
+from supervisor.model.spec import TaskSpec
 from supervisor.model.states import State
-from supervisor.store import Ledger
+from supervisor.settings import Settings
+from supervisor.store import Ledger, bulk
+from supervisor.store.bulk import BulkDesk
+from supervisor.store.session import Ordered
+from supervisor.web.carrier import Carrier
 
 POLICY = RetryPolicy(max_retries=0, base_s=10, max_s=3600, max_crashes=1)
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}\x1b[2J\u202ex"
@@ -70,7 +80,9 @@ def test_a_group_runs_again_as_a_whole(site: PagesUnderTest) -> None:
     )
     assert "<img" not in page.text
     assert "<script>alert" not in page.text
-    assert quarantined["q"].startswith("state:failed,timeout type:bad reason:crashed quarantined:yes")
+    assert quarantined["q"].startswith(
+        "state:failed,timeout type:bad reason:crashed quarantined:yes"
+    )
     assert page.text.index(crashed) > page.text.index("Quarantined")
     listed = browser.get(f"/tasks?{urlencode({'q': second['q']})}")
     assert "3 tasks" in listed.text
@@ -139,3 +151,70 @@ def test_a_process_that_is_stopped_lets_go_of_what_it_holds(site: PagesUnderTest
     page = browser.get(f"/bulk/{begun.bulk_id}")
     assert page.heading == "Cancel: stopped"
     assert "stopped by bert" in page.text
+
+
+def test_an_act_of_a_later_version_stops_no_other_and_is_told(site: PagesUnderTest) -> None:
+    desk, ledger = site.client.bulk, Ledger(site.client.reader.store)
+    now = ledger.clock.now()
+    with ledger.transaction() as tx:
+        later = tx.bulk.begin(BulkVerb.CANCEL, "mood:bad", by="ann", reason="b", now=now, as_of=now)
+        renamed = sa.text(f"UPDATE bulk_acts SET verb = 'hold' WHERE bulk_id = '{later.bulk_id}'")
+        tx.bulk._session.write(partial(Ordered, renamed, ()))
+    own = desk.begin("cancel", "type:none", by="ann", reason="b")
+    browser = site.opened()
+    eventually(lambda: browser.get(f"/bulk/{own.bulk_id}").heading == "Cancel: done", 20)
+    page = browser.get(f"/bulk/{later.bulk_id}")
+    assert page.heading == "hold: of a later version"
+    assert "0 counted so far" in page.text
+    assert re.search(r"<td>hold</td>\s*<td>of a later version</td>", browser.get("/bulk").text)
+    told = json.loads(browser.get("/api/v1/bulk").text)["acts"]
+    assert [(one["verb"], one["is_known"]) for one in told] == [("cancel", True), ("hold", False)]
+    stopped = browser.post(f"/bulk/{later.bulk_id}/stop", page.token(), reason="it waits")
+    assert stopped.heading == "hold: stopped"
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    """A client that has submitted five tasks, without any process of pages."""
+    with closing(Client(Settings(store=f"sqlite:///{tmp_path}/alone.db"))) as made:
+        made.submit([TaskSpec(type="greet")] * 5)
+        yield made
+
+
+def test_a_turn_is_one_step_of_each_act_with_a_rest_between(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "COUNTED_AT_ONCE", 2)
+    carrier = Carrier(client)
+    for _ in range(2):
+        client.bulk.begin("cancel", "type:greet", by="ann", reason="b")
+    assert carrier._turn()
+    assert [act.counted for act in client.bulk.open()] == [2, 2]
+    carrier._over.set()  # it rests no more: it looks behind each step whether that is so
+    assert carrier._turn()
+    assert [act.counted for act in client.bulk.open()] == [4, 2]
+
+
+def test_an_act_that_fails_stops_no_other_and_is_tried_later(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = (client.bulk.begin("cancel", "", by="ann", reason=why) for why in ("bad", "good"))
+    step, tried = BulkDesk.step, []
+
+    def taken(desk: BulkDesk, act: BulkAct, holder: str) -> BulkAct | None:
+        tried.append(act.reason)
+        if act.bulk_id == bad.bulk_id:
+            raise ValueError("a bug")
+        return step(desk, act, holder)
+
+    monkeypatch.setattr(BulkDesk, "step", taken)
+    carrier = Carrier(client)
+    while carrier._turn():
+        pass
+    assert tried == ["bad", "good", "good"]
+    done = client.bulk.get(good.bulk_id)
+    assert done is not None
+    assert done.done == 5
+    carrier._aside[bad.bulk_id] = 0.0
+    carrier._turn()
+    assert tried[3:] == ["bad"]

@@ -71,7 +71,9 @@ class Bulk:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def begin(self, verb: BulkVerb, query: str, *, by: str, reason: str, now: datetime) -> BulkAct:
+    def begin(
+        self, verb: BulkVerb, query: str, *, by: str, reason: str, now: datetime, as_of: datetime
+    ) -> BulkAct:
         """Write down an act on all tasks of a frozen query. Raises: Refused when by or reason is
         blank."""
         act = Act(by, reason, now)
@@ -82,6 +84,7 @@ class Bulk:
             operator=by,
             reason=reason,
             created_at=now,
+            as_of=as_of,
         )
         at = self._session.encode(now)
         self._session.write(
@@ -206,13 +209,15 @@ def bulk_act(row: Any, decode: Callable[[Any], Any]) -> BulkAct:
     (bulk_id, verb, query, operator, reason, created_at, total, done, refused, document, next_id,
      holder, held_until, ended_at, ended_by) = row  # fmt: skip
     kept = {"answers": {}, "examples": (), **json.loads(document)}
+    begun_at = decode(created_at)
     return BulkAct(
         bulk_id=bulk_id,
         verb=verb,
         query=query,
         operator=operator,
         reason=reason,
-        created_at=decode(created_at),
+        created_at=begun_at,
+        as_of=datetime.fromisoformat(kept["as_of"]) if "as_of" in kept else begun_at,
         counted=kept.get("counted", 0),
         counted_to=kept.get("counted_to"),
         total=None if total == _UNCOUNTED else total,
@@ -233,6 +238,7 @@ def bulk_act(row: Any, decode: Callable[[Any], Any]) -> BulkAct:
 
 def _document(act: BulkAct) -> str:
     whole = {
+        "as_of": act.as_of.isoformat(),
         "answers": dict(act.answers),
         "examples": [asdict(one) for one in act.examples],
         "counted": act.counted,

@@ -15,7 +15,7 @@ from flask_babel import gettext as _
 from werkzeug.exceptions import BadRequest, NotFound
 
 from supervisor.model.access import Right
-from supervisor.model.bulk import MEANT_FOR, frozen
+from supervisor.model.bulk import MEANT_FOR, BulkAct, frozen
 from supervisor.model.query import QueryError, parse, render
 from supervisor.model.record import Acted
 from supervisor.store import TaskFilter
@@ -23,6 +23,7 @@ from supervisor.store.listing import Listing
 from supervisor.web.chosen import VERBS, Verb
 from supervisor.web.chosen import act as act_on
 from supervisor.web.visit import Answer, Route, Visit, a_moment, go, own_path, show
+from supervisor.words.retold import retold
 from supervisor.words.roll import NO_NODE, roll_call
 
 
@@ -59,13 +60,13 @@ def _told(visit: Visit, verb: Verb, acted: Sequence[Acted]) -> str:
     """Say how many got which answer, and why the first one was refused that was."""
     counts = Counter(one.answer for one in acted)
     text = f"{verb.label}: " + ", ".join(
-        f"{count} {answer}" for answer, count in counts.most_common()
+        f"{count} {retold(answer)}" for answer, count in counts.most_common()
     )
     refused = next((one for one in acted if not one.done and one.detail), None)
     if refused is not None:
-        text += f" (…{refused.task_id[-8:]}: {refused.detail})"
+        text += f" (…{refused.task_id[-8:]}: {retold(refused.detail)})"
     if any(one.answer == "requested" for one in acted) and not roll_call(visit.reader).running:
-        text += f"; {NO_NODE}"
+        text += f"; {retold(NO_NODE)}"
     return text
 
 
@@ -104,7 +105,8 @@ def _what(visit: Visit) -> tuple[str, datetime]:
 
 def listing(visit: Visit) -> Answer:
     """Return the acts that were begun last."""
-    return show("bulks.html", visit, now=visit.now(), acts=visit.client.bulk.latest(), verbs=VERBS)
+    acts = visit.client.bulk.latest()
+    return show("bulks.html", visit, now=visit.now(), acts=acts, label_of=_label_of)
 
 
 def page(visit: Visit, bulk_id: str) -> Answer:
@@ -112,7 +114,13 @@ def page(visit: Visit, bulk_id: str) -> Answer:
     found = visit.client.bulk.get(bulk_id)
     if found is None:
         raise NotFound(_("There is no such act on many tasks."))
-    return show("bulk.html", visit, now=visit.now(), act=found, verb=VERBS[found.verb])
+    return show("bulk.html", visit, now=visit.now(), act=found, label=_label_of(found))
+
+
+def _label_of(act: BulkAct) -> str:
+    """Return what an act is called; one of a later version by its own word."""
+    verb = VERBS.get(act.verb)
+    return act.verb if verb is None else str(verb.label)
 
 
 def stop(visit: Visit, bulk_id: str) -> Answer:

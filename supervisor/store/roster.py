@@ -6,6 +6,7 @@ list is cut at a length. Called by the pages.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -67,6 +68,27 @@ class Roster:
         with self._store.reading() as connection:
             found = [AtWork(**row._mapping) for row in connection.execute(query)]
         return tuple(sorted(found, key=_age)[:limit])
+
+    def living(self) -> list[WorkerRecord]:
+        """Return the workers of all nodes that have not ended, the latest born first."""
+        query = (
+            sa.select(workers)
+            .where(sa.text("ended_at IS NULL"))
+            .order_by(workers.c.started_at.desc(), workers.c.worker_id)
+            .limit(RUNNING_MOST)
+        )
+        with self._store.reading() as connection:
+            return [WorkerRecord(**row._mapping) for row in connection.execute(query)]
+
+    def over(self, worker_ids: Collection[str]) -> frozenset[str]:
+        """Return those of these workers that have ended."""
+        if not worker_ids:
+            return frozenset()
+        query = sa.select(workers.c.worker_id).where(
+            workers.c.worker_id.in_(worker_ids), workers.c.ended_at.is_not(None)
+        )
+        with self._store.reading() as connection:
+            return frozenset(connection.execute(query).scalars())
 
     def ended_workers(self, limit: int = 50) -> list[WorkerRecord]:
         """Return workers that have ended, the latest ends first, among those born last."""

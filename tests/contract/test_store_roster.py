@@ -54,6 +54,9 @@ def test_workers_that_ended_are_told_by_their_ends(scene: Scene) -> None:
     found = Roster(scene.store).ended_workers()
     assert found == [records[0], records[3], records[1]]
     assert Roster(scene.store).ended_workers(limit=2) == [records[3], records[1]]
+    assert Roster(scene.store).living() == [records[2]]
+    assert Roster(scene.store).over(["w1", "w2", "w9"]) == {"w1"}
+    assert Roster(scene.store).over([]) == set()
 
 
 def test_the_last_reading_of_each_minute_is_told(scene: Scene) -> None:

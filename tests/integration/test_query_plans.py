@@ -348,6 +348,10 @@ class Desk:
         for name in ("at_work", "ended_workers"):
             with self.wire.as_(name):
                 getattr(self.roster, name)()
+        with self.wire.as_("living"):
+            assert len(self.roster.living()) >= 10
+        with self.wire.as_("over"):
+            assert len(self.roster.over([f"w_{n:016x}" for n in range(800)])) == 799
         self._trail(task_id, last)
         with self.wire.as_("limits"):
             assert set(self.habits.limits(["type_1", "plan", "nothing"])) == {"plan"}

@@ -103,13 +103,17 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What the store shows at one moment; `readings` are the last two of each node that runs."""
+    """What the store shows at one moment; `readings` are the last two of each node that runs.
+
+    `living` are all workers where one of these says nothing, `over` those of a reading that ended.
+    """
 
     now: datetime
     roll: Roll
     at_work: tuple[AtWork, ...]
     readings: Mapping[str, Sequence[VitalsView]]
-    workers: Mapping[str, Sequence[WorkerRecord]]
+    living: Sequence[WorkerRecord]
+    over: frozenset[str]
     orders: Mapping[str, Sequence[Order]]
     ended: Sequence[WorkerRecord]
 
@@ -138,15 +142,26 @@ def _scene(visit: Visit, reader: Reader) -> Scene:
     store, now = reader.store, reader.store.clock.now()
     roll, book, roster = roll_call(reader), VitalsBook(store), Roster(store)
     ids = [node.node_id for node in roll.running[:NODES_MOST]]
+    recent = book.all_since(now - SAID)
+    said = [one["worker_id"] for node_id in ids for one in _last_of(recent, node_id)]
     return Scene(
         now=now,
         roll=roll,
         at_work=roster.at_work(),
-        readings={node_id: book.since(node_id, now - SAID)[-2:] for node_id in ids},
-        workers={node_id: reader.workers(node_id) for node_id in ids},
+        readings={node_id: recent.get(node_id, [])[-2:] for node_id in ids},
+        living=() if recent.keys() >= set(ids) else roster.living(),
+        over=roster.over(said),
         orders={node_id: visit.client.orders.of_node(node_id)[:ORDERS_SHOWN] for node_id in ids},
         ended=roster.ended_workers(ENDED_MOST),
     )
+
+
+def _last_of(
+    readings: Mapping[str, Sequence[VitalsView]], node_id: str
+) -> Sequence[Mapping[str, Any]]:
+    """Return the workers that a node named last."""
+    found = readings.get(node_id)
+    return found[-1].workers if found else ()
 
 
 def _hour(reader: Reader) -> dict[str, list[VitalsView]]:
@@ -184,15 +199,14 @@ def _workers(
 ) -> Iterator[WorkerLine]:
     tasks = {one.worker_id: one for one in reversed(scene.at_work)}
     if not pair:
-        for record in scene.workers.get(node.node_id, ()):
-            if record.ended_at is None:
+        for record in scene.living:
+            if record.node_id == node.node_id:
                 task = tasks.get(record.worker_id)
                 yield WorkerLine(record.worker_id, record.pid, {}, task, None, Lines())
         return
-    over = {one.worker_id for one in scene.workers.get(node.node_id, ()) if one.ended_at}
     for said in pair[-1].workers:
         name = said["worker_id"]
-        if name in over:
+        if name in scene.over:
             continue  # it stands among those that ended lately
         yield WorkerLine(
             worker_id=name,

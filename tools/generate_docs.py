@@ -159,9 +159,10 @@ pages, and their values wherever they turn up again: results, errors, output, no
 
 - **Errors** are problem documents (RFC 9457, `application/problem+json`): `status`, `detail`,
   `remedy` where there is one, and `errors`, a list of `field` and `why`. 400: not JSON, or text
-  with a NUL character. 401, 403: who asks. 404: no such thing. 409: the state of the thing does
-  not allow it, or it is no longer as it was seen. 413, 415: too large, not JSON. 422: a field is
-  wrong, or not known. 429: too many requests; 503: the store is away; both with `Retry-After`.
+  with a NUL character. 401, 403: who asks. 404: no such thing. 408: the request trickled. 409: the
+  state of the thing does not allow it, or it is no longer as it was seen. 413, 415: too large, not
+  JSON (a bundle: not `application/zip`). 422: a field is wrong, or not known. 429: too many
+  requests; 503: the store is away; both with `Retry-After`.
 - **Lists** are paged by key: `next` of a page is the `before` of the following one, null at the
   end. A page may hold fewer than its `limit` and still have a next one: a search reads a bounded
   number of rows at a time.
@@ -170,17 +171,21 @@ pages, and their values wherever they turn up again: results, errors, output, no
   was.
 - **Many at once** (`/tasks/batch`) are written all or none; acts on many ids are answered one by
   one. All of a query is acted on by `/bulk`: begun once, followed, stopped.
-- **Two people**: an act may carry how the task was `seen` (state and attempt), a resume
-  `paused_at`, a capture its `attempt`. If it is another by now, nothing is done and 409 says what
-  it is.
+- **Two people**: an act may carry how the task was `seen` (state and attempt; of many tasks, by
+  their ids), a resume `paused_at`, a capture its `attempt`, an order to a node the `stage` that was
+  `seen`. If it is another by now, nothing is done and 409 says what it is; of many, those are
+  left alone. A node is not asked either what goes against somebody else's order since then.
+- **Sentences** that are for people (`waits`, `findings`) are in the language of `Accept-Language`,
+  or of the cookie that `/me/language` gives.
 
 ## How much
 
 `web_rate` requests in a second for each token or user (100), twice as many at once; an address
 without a token or with a wrong one a tenth of it. Bodies: 64 KiB; one task 512 KiB; a batch 1000
-tasks and 8 MiB; 1000 ids for an act. What is refused (no token, no right, another site, too large,
-a path that leads out of its place) stands in the audit trail as `request_refused`, at most five a
-minute of one kind by one asker, ten of one asker, sixty of all who are not known and sixty of the
+tasks and 8 MiB; 1000 ids for an act; a bundle 10 MiB. A request may take 20 s, and longer only as
+long as 8 KiB of it come in each second; so may an answer. What is refused (no token, no right,
+another site, too large, too slow, a path that leads out of its place) stands in the audit trail as
+`request_refused`, at most five a minute of one kind by one asker, ten of one asker, sixty of all who are not known and sixty of the
 others; after the minute a note says of each how many more there were, and every refusal is counted
 in `supervisor_http_requests_total` by its status. An asker is a user, a token or an address: of
 IPv6, a network of 64 bits.

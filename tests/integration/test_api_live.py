@@ -35,6 +35,8 @@ def test_all_that_a_person_can_do_a_program_can(start_node: Start, tmp_path: Pat
 
         slow = api.post("/tasks", type="sleep", params={"s": 600}).document["task_id"]
         until(api, f"/tasks/{slow}", lambda task: task["started_at"])
+        oldest = api.get("/attention").document["oldest_running"]
+        assert (oldest["task_id"], oldest["type"], oldest["attempt"]) == (slow, "sleep", 1)
         (one,) = api.get("/nodes").document["nodes"]
         assert (one["gone"], one["running"], "sleep" in one["types"]) == (False, 1, True)
         vitals = f"/nodes/{one['node_id']}/vitals"

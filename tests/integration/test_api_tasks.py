@@ -184,6 +184,13 @@ def test_the_numbers_and_the_audit_are_those_of_the_pages(site: PagesUnderTest, 
     pending = api.get("/tasks/count?q=state:pending").document["count"]
     assert numbers["by_state"]["PENDING"] == numbers["in_queue"] == pending
     assert numbers["ended"][0]["type"] is None
+    needs = api.get("/attention").document
+    first = needs["findings"][0]
+    assert (first["urgency"], first["path"]) == ("now", "/nodes")
+    assert first["text"].startswith(f"No node runs: {pending} task")
+    assert (needs["zombies"], needs["oldest_running"], needs["survival"]) == (
+        {"lost": 0}, None, None,
+    )  # fmt: skip
     lines = api.get("/audit?limit=2&people=true").document
     assert len(lines["lines"]) == 2
     assert api.get(f"/audit?before={lines['next']}&limit=1").code == 200

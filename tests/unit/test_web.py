@@ -67,7 +67,7 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "nodes": (
         "nodes.list_nodes", "nodes.list_workers", "nodes.get_vitals", "nodes.list_orders",
     ),
-    "overview": ("numbers.get_numbers", "numbers.get_hour"),
+    "overview": ("numbers.get_numbers", "numbers.get_hour", "attention.get_attention"),
     "queue_act": ("queues.pause_queue", "queues.resume_queue"),
     "queues": ("queues.list_queues",),
     "report": ("autopsies.get_evidence",),

@@ -19,13 +19,12 @@ from supervisor.model.access import Right
 from supervisor.monitoring.alertmanager import PAGES_PATH, PAGES_SILENT_S
 from supervisor.store.alerts import AlertView
 from supervisor.web import wording
+from supervisor.web.scene import WATCHDOG
 from supervisor.web.visit import Answer, Room, Route, Visit, argument, show
 
 PAGE = 50
 #: Alerts that are shown as firing, the newest; how many there are is told.
 FIRING_SHOWN = 50
-#: Fires always, to show that the way from Prometheus to here is open.
-WATCHDOG = "Watchdog"
 #: Labels that stand elsewhere on the page.
 _SAID = frozenset({"alertname", "severity"})
 _LATEST = "/autopsies/latest"

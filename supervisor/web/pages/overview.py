@@ -7,8 +7,8 @@ what nobody knows is a dash with the reason, never a nought.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from flask_babel import gettext as _
@@ -16,26 +16,20 @@ from flask_babel import lazy_gettext as _l
 from flask_babel import ngettext
 
 from supervisor.model.access import Right
-from supervisor.monitoring.alertmanager import PAGES_SILENT_S
 from supervisor.monitoring.threshold import Thresholds
-from supervisor.store import Reader
-from supervisor.store.alerts import AlertBook, AlertView
 from supervisor.store.levels import oldest
 from supervisor.store.numbers import WINDOW_S, Ended
-from supervisor.store.roster import Roster
 from supervisor.store.trend import Hour, Minute
 from supervisor.store.view import AutopsyFilter
 from supervisor.web import census
 from supervisor.web.attention import Scene, findings
-from supervisor.web.census import Live
-from supervisor.web.pages.alerts import WATCHDOG
+from supervisor.web.scene import scene_of
 from supervisor.web.survey import KINDS
 from supervisor.web.visit import Answer, Room, Route, Visit, show
 from supervisor.web.watch import Note, is_fresh, told_of, watch
 from supervisor.web.wording import line, percent
 from supervisor.words.sentence import diagnosis
 from supervisor.words.text import span
-from supervisor.words.waiting import known_types
 
 AUTOPSIES_SHOWN = 5
 #: Points of the line in a figure.
@@ -66,15 +60,11 @@ class Chart:
 
 def page(visit: Visit) -> Answer:
     """Return the first page."""
-    notes, live = watch().notes(), census.live(visit)
+    notes = watch().notes()
     hour, hour_s = census.hour(visit)
     states, states_s = census.states(visit)
     endings, endings_s = census.endings(visit)
-    scene = replace(
-        visit.see("overview", census.FRESH_S, lambda reader: _scene(reader, live)),
-        ended=None if endings.by_type is None else endings.by_type[0],
-        by_state=states.by_state,
-    )
+    scene = scene_of(visit, states, endings)
     newest = (
         visit.reader.find_autopsies(AutopsyFilter(limit=AUTOPSIES_SHOWN)).autopsies
         if visit.may(Right.AUTOPSIES)
@@ -93,29 +83,6 @@ def page(visit: Visit) -> Answer:
         newest=newest,
         cause=diagnosis,
     )
-
-
-def _scene(reader: Reader, live: Live) -> Scene:
-    store, now, roll = reader.store, live.at, live.roll
-    return Scene(
-        now=now,
-        levels=live.levels,
-        pauses=reader.every_pause(),
-        lost=live.lost,
-        ended=None,
-        roll=roll,
-        survey=watch().surveyor.survey(store, roll, now),
-        at_work=Roster(store).at_work(),
-        known=known_types(reader, roll),
-        by_state={},
-        firing=_firing(AlertBook(store), now),
-    )
-
-
-def _firing(book: AlertBook, now: datetime) -> list[AlertView]:
-    """Return the alerts that fire and are still told, without that which always fires."""
-    since = now - timedelta(seconds=PAGES_SILENT_S)
-    return [one for one in book.firing() if one.name != WATCHDOG and one.received_at > since]
 
 
 # --- figures ----------------------------------------------------------------------------------

@@ -76,6 +76,8 @@ def test_it_shows_the_new_truth_without_being_loaded_again(
     assert "came-later" not in rows(page)
     page.clock.run_for(LATER_MS)
     page.wait_for_selector("#queues :text('came-later')")
+    page.keyboard.press("r")  # what was asked for before is as old as the asking
+    page.wait_for_selector("#freshness .told:text-matches('^Refreshed 0 s ago$')")
     page.clock.run_for(1000)
     assert re.fullmatch(r"Refreshed \d s ago", told(page))
     assert (is_same(page), is_stale(page)) == (True, False)
@@ -100,6 +102,32 @@ def test_a_pause_is_remembered_and_old_is_not_shown_as_new(
     submit(site, "after-it")
     page.clock.run_for(LATER_MS)
     page.wait_for_selector("#queues :text('after-it')")
+
+
+def test_a_clock_that_is_set_back_makes_nothing_young(site: PagesUnderTest, page: Page) -> None:
+    now_s = page.evaluate("Date.now()") / 1000
+    page.keyboard.press("p")
+    page.clock.run_for(3 * LATER_MS)
+    page.clock.set_system_time(now_s - 3600)
+    page.clock.run_for(1000)
+    assert re.fullmatch(r"From 6\d s ago: paused", told(page))
+    page.keyboard.press("p")
+    page.wait_for_selector("#freshness .told:text('Refreshed')")
+    submit(site, "after-the-change")
+    page.clock.set_system_time(now_s - 7200)
+    page.clock.run_for(LATER_MS)
+    page.wait_for_selector("#queues :text('after-the-change')")
+
+
+def test_an_answer_is_as_old_as_its_question(page: Page) -> None:
+    def late(route: Route) -> None:
+        answer = route.fetch()
+        page.clock.run_for(7000)
+        route.fulfill(response=answer)
+
+    page.route("**/queues", late)
+    page.keyboard.press("r")
+    page.wait_for_selector("#freshness .told:text-matches('^Refreshed [7-9] s ago$')")
 
 
 def test_nothing_is_asked_for_while_nobody_looks(site: PagesUnderTest, page: Page) -> None:

@@ -23,10 +23,20 @@ const memory = {
 
 // --- parts that are asked for again -----------------------------------------------------------
 
+/** A moment. One clock of a computer is set back by people, the other may stand still as it sleeps. */
+const moment = (secondsAgo = 0) => [Date.now(), performance.now()].map((at) => at - 1000 * secondsAgo);
+const secondsSince = (then) => Math.max(...moment().map((at, one) => at - then[one])) / 1000;
+
+/** Seconds since this page was asked for: so old may be what it shows. */
+function loadingTook() {
+  const asked = performance.getEntriesByType("navigation")[0];
+  return asked ? (performance.now() - asked.requestStart) / 1000 : 0;
+}
+
 const freshness = {
   bar: first("#freshness"),
-  shownAt: Date.now() - 1000 * Number(first("#freshness")?.dataset.age || 0),
-  askedAt: Date.now(),
+  shownAt: moment(loadingTook() + Number(first("#freshness")?.dataset.age || 0)),
+  askedAt: moment(),
   isAsking: false,
   acts: 0, // how many were answered: what was asked for before shows less than they did
   isPaused: memory.get("paused") === "yes",
@@ -45,11 +55,12 @@ const freshness = {
     const parts = this.parts();
     if (this.isAsking || !parts.length) return;
     this.isAsking = true;
-    this.askedAt = Date.now();
+    this.askedAt = moment();
     this.actsThen = this.acts;
+    const end = () => { this.isAsking = false; this.tell(); };
     htmx.ajax("GET", location.pathname + location.search, {
       source: this.bar, target: this.bar, swap: "none",
-    }).finally(() => { this.isAsking = false; this.tell(); });
+    }).then(end, end); // why there was no answer is told by an event
   },
 
   /** Look at an answer, and show of it what may be shown. */
@@ -66,13 +77,14 @@ const freshness = {
     else if (!isWhole) this.fail(this.bar.dataset.changed);
     else {
       for (const part of parts) replace(part, page.getElementById(part.id));
-      this.shownNow(page);
+      this.show(page, this.askedAt);
     }
   },
 
-  shownNow(page) {
+  /** Take over how old an answer is: as old as it says, from when it was asked for. */
+  show(page, askedAt) {
     const age = first("#freshness", page)?.dataset.age;
-    this.shownAt = Date.now() - 1000 * Number(age || 0);
+    this.shownAt = moment(secondsSince(askedAt) + Number(age || 0));
     this.failures = 0;
     this.problem = "";
   },
@@ -87,7 +99,7 @@ const freshness = {
     if (!this.bar) return;
     const { dataset } = this.bar;
     this.bar.hidden = !this.parts().length;
-    const passed = Math.max(0, Math.round((Date.now() - this.shownAt) / 1000));
+    const passed = Math.round(secondsSince(this.shownAt));
     const age = passed < 100
       ? dataset.seconds.replace("{n}", passed)
       : dataset.minutes.replace("{n}", Math.round(passed / 60));
@@ -110,7 +122,7 @@ const freshness = {
   },
 
   turn() {
-    const isDue = Date.now() - this.askedAt >= 1000 * this.period();
+    const isDue = secondsSince(this.askedAt) >= this.period();
     if (isDue && !this.isPaused && !document.hidden) this.ask();
     this.tell();
   },
@@ -173,6 +185,7 @@ function sayUnsure() {
 
 /** An act is answered by the page it was asked on, shown in place, or by the address of another. */
 function followActs() {
+  document.addEventListener("htmx:beforeSend", ({ detail }) => { detail.xhr.askedAt = moment(); });
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { detail } = event;
     if (!detail.boosted) return;

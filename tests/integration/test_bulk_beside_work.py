@@ -41,6 +41,7 @@ def test_5000_are_canceled_while_a_node_works(start_node: Start, tmp_path: Path)
         site.start()
         before = submits(node, 2)
         act = app.client.bulk.begin("cancel", "tag:many", by="ann", reason="wrong month")
+        app.submit_many([{"type": "ok", "params": {}, "tags": ["many"], "run_after": later}] * 100)
         during = submits(node, 2)
 
         def over() -> bool:
@@ -63,7 +64,7 @@ def test_5000_are_canceled_while_a_node_works(start_node: Start, tmp_path: Path)
     loop_never_waited(node)
     counts = app.client.reader.counts(datetime.now(UTC)).by_state
     assert counts[State.CANCELED] == MANY
-    eventually(lambda: app.client.reader.counts(later).by_state[State.PENDING] == 0, 20)
+    eventually(lambda: app.client.reader.counts(later).by_state[State.PENDING] == 100, 20)
 
 
 def _p99(took: list[float]) -> float:

@@ -1,8 +1,9 @@
 """Breaks every rule in every way that matters and asks whether a test notices.
 
-All mutants of a rule run in one promtool: each is a copy of the rule under another name, and
-the checks of the original are repeated for it. A mutant of a record takes with it copies of what
-depends on the record. A mutant is killed when one of its checks does not hold.
+All mutants that no case before has noticed run in one promtool on the next case: each is a copy of
+the rule under another name, and the checks of the original are repeated for it. A mutant of a
+record takes with it copies of what depends on the record. It is killed when one of its checks does
+not hold.
 
 What survives is mostly no fault: a sum or a maximum that is only compared with 0, a matcher beside
 one that says the same, a longer window where nothing lies before. Trends are not broken here: they
@@ -13,9 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 from rules import files, promtool
 from rules.case import Case, document
@@ -135,45 +134,45 @@ def _rules(name: str) -> Iterator[Record | Alert]:
 
 def survivors(name: str, chosen: Sequence[Mutant] | None = None) -> list[Mutant]:
     """Return those mutants of a test file that none of its checks notices."""
-    todo = of_file(name) if chosen is None else list(chosen)
-    batches = [list(of) for _, of in groupby(todo, key=lambda one: one.original)]
-    with ThreadPoolExecutor(2) as pool:  # each waits for a process of its own
-        left = list(pool.map(lambda some: _survive(name, some), batches))
-    return [one for some in left for one in some]
-
-
-def _survive(name: str, batch: Sequence[Mutant]) -> list[Mutant]:
-    """Try mutants of one rule, on the cases that say something about it."""
     cases, every = files.CASES[name]
     world = _World.of(cases)
-    names = world.affected(batch[0].original)
+    left = dict(enumerate(of_file(name) if chosen is None else chosen))
+    for case in cases:
+        asked = {check.alert for check in case.all_checks} | {value[0] for value in case.values}
+        tried = {n: one for n, one in left.items() if world.affected(one.original) & asked}
+        for number in _noticed(case, tried, world, every) if tried else ():
+            del left[number]
+    return list(left.values())
+
+
+def _noticed(case: Case, tried: Mapping[int, Mutant], world: _World, every: str) -> set[int]:
+    """Try mutants on a case, which says something about each; return those that it notices."""
+    names = set().union(*(world.affected(one.original) for one in tried.values()))
     groups = list(files.only(files.needed(names, world.groups), world.groups))
-    groups += [world.copy(one, names, f"{_MARK}{at}") for at, one in enumerate(batch)]
-    tests = [test for case in cases for test in _repeated(case, len(batch), names)]
-    if not tests:
-        return list(batch)
+    checks, values = [], []
+    for number, one in tried.items():
+        mark, affected = f"{_MARK}{number}", world.affected(one.original)
+        groups.append(world.copy(one, affected, mark))
+        checks += [
+            replace(check, alert=check.alert + mark)
+            for check in case.all_checks
+            if check.alert in affected
+        ]
+        values += [(expr + mark, *rest) for expr, *rest in case.values if expr in affected]
     made = {
         "m.rules.yml": rules_as.document(groups, files.LIMITS, None),
-        "m.test.yml": document(tests, ["m.rules.yml"], [group.name for group in groups], every),
+        "m.test.yml": document(
+            [replace(case, checks=checks, values=values)],
+            ["m.rules.yml"],
+            [group.name for group in groups],
+            every,
+        ),
     }
     passed, output = promtool.run(made, "m.test.yml")
-    told = set(re.findall(rf"{_MARK}(\d+)", output))
+    told = {int(number) for number in re.findall(rf"{_MARK}(\d+)", output)}
     if not passed and not told:
         raise AssertionError(output[:3000])
-    return [mutant for number, mutant in enumerate(batch) if str(number) not in told]
-
-
-def _repeated(case: Case, mutants: int, names: set[str]) -> Iterator[Case]:
-    """Return the case with its checks of these rules for every mutant, if it has any."""
-    checks = [check for check in case.all_checks if check.alert in names]
-    values = [value for value in case.values if value[0] in names]
-    marks = [f"{_MARK}{number}" for number in range(mutants)]
-    if checks or values:
-        yield replace(
-            case,
-            checks=[replace(one, alert=one.alert + mark) for mark in marks for one in checks],
-            values=[(expr + mark, at, value) for mark in marks for expr, at, value in values],
-        )
+    return told
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta, timezone
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from supervisor.model.query import QueryError
 from supervisor.model.states import State
 from supervisor.store import Store, bulk, search
 from supervisor.store.bulk import BulkDesk
+from supervisor.store.ledger.bulk import Hold
 from supervisor.store.record import TokenRecord, UserRecord
 from supervisor.store.session import Ordered
 
@@ -338,3 +340,32 @@ def test_ages_count_from_when_it_was_seen(scene: Scene, desk: BulkDesk) -> None:
     assert (act.as_of, desk.open()) == (seen, [act])
     assert carry(desk, act).done == 1
     assert (scene.state(first), scene.state(second)) == (State.CANCELED, State.PENDING)
+
+
+def test_a_clock_that_was_set_back_leaves_no_act_held_for_long(
+    scene: Scene, desk: BulkDesk
+) -> None:
+    now = begin(desk).created_at + timedelta(hours=1)
+    (act,) = desk.open()
+    with scene.ledger.transaction() as tx:
+        assert tx.bulk.hold(act, Hold("web_1", now, now + timedelta(seconds=5))) is not None
+    taken = desk.hold(act, "web_2")
+    assert taken is not None
+    assert desk.hold(taken, "web_1") is None
+
+
+def test_acts_that_overlap_go_on_at_the_same_time(
+    store: Store, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "STEP", 7)
+    ids = [scene.submit(dedup_key=f"key {n}") for n in range(60)]
+    desks = [BulkDesk(store, lambda _: None) for _ in range(3)]
+    acts = [begin(desk) for desk in desks]
+    with ThreadPoolExecutor(3) as threads:
+        done = list(threads.map(carry, desks, acts, ["web_1", "web_2", "web_3"]))
+    assert sum(act.answers.get("canceled", 0) for act in done) == len(ids)
+    assert sum(act.done for act in done) == len(ids)
+    assert {scene.trail(one)[-1][4] for one in ids} <= {
+        f"wrong month ({act.bulk_id})" for act in acts
+    }
+    assert {len(scene.trail(one)) for one in ids} == {2}

@@ -62,6 +62,14 @@ class Hold:
     now: datetime
     until: datetime
 
+    def keeps_off(self, held_until: datetime | None) -> bool:
+        """Say whether what another holds until then is not to be taken.
+
+        Nobody holds for much longer than this: who seems to did so before a clock was set back.
+        """
+        longest = self.now + 2 * (self.until - self.now)
+        return held_until is not None and self.now < held_until <= longest
+
 
 class Bulk:
     """The verbs about acts on many, within one open transaction."""
@@ -162,8 +170,7 @@ class Bulk:
         act = self._find(seen.bulk_id)
         if act is None or act.ended_at is not None or _place(act) != _place(seen):
             return None
-        is_free = act.held_until is None or act.held_until <= hold.now
-        if not is_free and act.holder not in (None, hold.holder):
+        if act.holder not in (None, hold.holder) and hold.keeps_off(act.held_until):
             return None
         return replace(act, holder=hold.holder, held_until=hold.until)
 

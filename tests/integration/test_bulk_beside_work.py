@@ -39,7 +39,7 @@ def test_5000_are_canceled_while_a_node_works(start_node: Start, tmp_path: Path)
         site.env["SUPERVISOR_STORE"] = node.url
         site.env["XDG_RUNTIME_DIR"] = node.env["XDG_RUNTIME_DIR"]
         site.start()
-        before = submits(node, 2)
+        before = submits(node, 1)
         act = app.client.bulk.begin("cancel", "tag:many", by="ann", reason="wrong month")
         app.submit_many([{"type": "ok", "params": {}, "tags": ["many"], "run_after": later}] * 100)
         during = submits(node, 2)

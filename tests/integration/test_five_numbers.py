@@ -108,8 +108,9 @@ def truth(node: NodeUnderTest) -> Truth:
 class Storm:
     """300 tasks of all endings on a node that is killed twice meanwhile."""
 
-    def __init__(self, node: NodeUnderTest, root: Path) -> None:
+    def __init__(self, node: NodeUnderTest, monitoring: Monitoring, root: Path) -> None:
         self.node = node
+        self.monitoring = monitoring
         self.kills: list[float] = []
         self.root = root
         self._waited = 0
@@ -117,6 +118,7 @@ class Storm:
     def run(self) -> list[Handle]:
         first = [self._one(number) for number in range(150)]
         self._cancel_some()
+        is_scraped(self.monitoring)
         self._kill()
         second = [self._one(number) for number in range(150, 300)]
         self._cancel_some()
@@ -168,8 +170,7 @@ def storm(start_node: Start, monitoring: Monitoring, tmp_path: Path) -> Storm:
         workers=4, run=False, metrics_listen=monitoring.listen, autopsy_budget=1, max_retries=3
     )
     node.start()
-    is_scraped(monitoring)
-    return Storm(node, tmp_path)
+    return Storm(node, monitoring, tmp_path)
 
 
 def is_scraped(monitoring: Monitoring) -> None:

@@ -36,14 +36,14 @@ KEYS_MAX = 1000
 #: How often it is looked whether a minute is over, and how long the end waits for the last note.
 EVERY_S, LEAVE_S = 5.0, 2.0
 CROSS_SITE, TRAVERSAL = "from another site", "a path that leads out of its place"
-UNCLEAN = "text that cannot be kept"
+UNCLEAN, WRONG_LINK = "text that cannot be kept", "no link that was printed last"
 _KINDS = {
     401: "not signed in", 403: "no right", 408: "too slow", 413: "too large",
     429: "too many requests", 431: "too large",
 }  # fmt: skip
 _PATH_MAX = 120
-#: Wrong passwords have notes of their own.
-_ELSEWHERE = frozenset({"enter"})
+#: Wrong passwords have notes of their own, each of them.
+_ELSEWHERE = ("enter", 401)
 UNKNOWN = "unknown"
 _NOWHERE = "an unknown address"
 
@@ -144,7 +144,8 @@ class Refusals:
 
     def _look(self, answer: Response) -> Response:
         kind = _kind(answer.status_code)
-        if kind is not None and request.endpoint not in _ELSEWHERE:
+        is_told = "refused" not in g and (request.endpoint, answer.status_code) == _ELSEWHERE
+        if kind is not None and not is_told:
             self._note(kind, answer.status_code)
         return answer
 

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import math
 
-from flask import request, session
+from flask import g, request, session
 from flask_babel import gettext as _
 
 from supervisor.model.access import Right
+from supervisor.web.door import Refusal
+from supervisor.web.refusals import WRONG_LINK
 from supervisor.web.visit import Answer, Route, Visit, go, own_path, show
 
 
 def page(visit: Visit) -> Answer:
     """Ask for name and password, or for the token that was printed; take one from the address."""
     token = request.args.get("token")
-    if token and visit.door.open_by_link(token, session) is None:
-        return go(own_path(request.args.get("next")))
-    return _asking(visit, _("This is not the token that was printed last.") if token else "")
+    if not token:
+        return _asking(visit, "")
+    refusal = _by_link(visit, token)
+    if refusal is not None:
+        return _asking(visit, refusal.why)
+    return go(own_path(request.args.get("next")))
 
 
 def enter(visit: Visit) -> Answer:
     """Let somebody in."""
     token, name = request.form.get("token"), request.form.get("name", "").strip()
     if token is not None:
-        refusal = visit.door.open_by_link(token.strip(), session)
+        refusal = _by_link(visit, token.strip())
     else:
         address = request.remote_addr or "unknown"
         refusal = visit.door.open_by_password(
@@ -36,6 +41,13 @@ def enter(visit: Visit) -> Answer:
     seconds = math.ceil(refusal.wait_s)
     text = _asking(visit, _("%(why)s Try again in %(n)s s.", why=refusal.why, n=seconds))
     return text, 429, {"Retry-After": str(seconds)}
+
+
+def _by_link(visit: Visit, token: str) -> Refusal | None:
+    refusal = visit.door.open_by_link(token, session)
+    if refusal is not None:
+        g.refused = WRONG_LINK
+    return refusal
 
 
 def leave(visit: Visit) -> Answer:

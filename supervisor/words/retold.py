@@ -52,6 +52,8 @@ SHAPES = (
     # the steps of a stop
     "told to the worker",
     "the body has seen the %(what)s",
+    "%(what)s: evidence, then SIGKILL of the whole tree",
+    "the grace of %(grace)s s is used up",
     "the body left",
     "the body had not begun",
     "its process was ended",

@@ -236,6 +236,7 @@ def test_everything_has_a_key(site: PagesUnderTest, browser: Screen) -> None:
     page.keyboard.press("Escape")
     page.keyboard.press("?")
     assert page.get_by_role("heading", name="Keys").is_visible()
+    assert listed(page) == ["/", "j k", "Enter", "x", "r", "p", "?", "Esc"]
     page.keyboard.press("Escape")
     page.keyboard.press("j")
     first = page.evaluate("document.activeElement.href")
@@ -245,6 +246,23 @@ def test_everything_has_a_key(site: PagesUnderTest, browser: Screen) -> None:
     assert page.evaluate("document.activeElement.href") == first
     page.keyboard.press("Enter")
     page.wait_for_url("**/tasks/task_*")
+
+
+def test_only_keys_that_do_something_here_are_listed(site: PagesUnderTest, browser: Screen) -> None:
+    page = browser.signed_in(site, "anna")
+    page.goto(f"{site.base}tasks?q=type:nothing_like_this")
+    page.keyboard.press("?")
+    assert listed(page) == ["/", "r", "p", "?", "Esc"]
+    page.get_by_role("button", name="Close").press("Enter")
+    page.goto(f"{site.base}alerts")
+    page.get_by_role("button", name="Keys").click()
+    assert listed(page) == ["/", "r", "p", "?", "Esc"]
+
+
+def listed(page: Page) -> list[str]:
+    """Return the keys that the list shows, but those of the rooms."""
+    told = [one.inner_text().strip() for one in page.locator("#keys dt:visible").all()]
+    return [one for one in told if not one.startswith("g ")]
 
 
 def test_keys_can_be_switched_off(site: PagesUnderTest, browser: Screen) -> None:

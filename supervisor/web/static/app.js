@@ -196,7 +196,8 @@ function followActs() {
       if (detail.xhr.status < 400) detail.requestConfig.elt.reset(); // what was asked is done
       freshness.acts += 1;
       replace(first("#main"), main);
-      freshness.shownNow(page);
+      freshness.show(page, detail.xhr.askedAt);
+      if (document.activeElement === document.body) first("#main").focus({ preventScroll: true });
       first("main .flash, main h1")?.scrollIntoView({ block: "nearest" });
     } else sayUnsure();
   });
@@ -314,9 +315,17 @@ const keys = {
     if (box && document.activeElement?.closest("tr, [data-row]")) box.click();
   },
 
+  /** List the keys that do something on this page as it is now. */
+  list() {
+    for (const key of all("[data-needs]", this.dialog)) {
+      key.hidden = key.nextElementSibling.hidden = !first(key.dataset.needs);
+    }
+    this.dialog.showModal();
+  },
+
   acts: {
     "/": () => keys.find(),
-    "?": () => keys.dialog.showModal(),
+    "?": () => keys.list(),
     j: () => keys.step(1),
     k: () => keys.step(-1),
     x: () => keys.choose(),
@@ -352,7 +361,7 @@ const keys = {
     document.addEventListener("keydown", (event) => this.press(event));
     const button = first("#show-keys");
     button.hidden = false;
-    button.addEventListener("click", () => this.dialog.showModal());
+    button.addEventListener("click", () => this.list());
     const choice = first("input[type=checkbox]", this.dialog);
     choice.checked = this.isOn();
     choice.addEventListener("change", () => memory.set("keys", choice.checked ? "on" : "off"));

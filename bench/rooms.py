@@ -91,7 +91,7 @@ def measure(here: place.Place, scale: float) -> Iterator[Figure]:
         with _served(here) as site:
             _first(site)
             paths = _pages(site, rows, _act(here))
-            yield from _each(here.kind, site, paths, max(3, int(ROUNDS * scale)))
+            yield from _each(here.kind, site, paths, max(1, int(ROUNDS * scale)))
             url = f"http://127.0.0.1:{port}/metrics"
             yield from _viewers(here.kind, site, paths, url, max(3.0, WATCHED_S * scale))
 

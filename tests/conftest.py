@@ -24,6 +24,17 @@ from supervisor.worker import tree
 GUARDED = {"integration", "chaos"}
 #: Takes longest of all.
 FIRST = "test_failpoints.py"
+#: Of files that take a moment each: they fill up the end.
+SHORT = "unit"
+#: Take half a minute or more, and would keep one process at work when all others are done.
+LONG = {
+    "test_archive_killed.py", "test_autopsy_troubles.py", "test_bench_large.py",
+    "test_cli_node.py", "test_clock_jumps.py", "test_compose.py", "test_crash_points.py",
+    "test_disk_hangs.py", "test_every_page.py", "test_frozen_nodes.py", "test_many_nodes.py",
+    "test_many_tasks.py", "test_node_life.py", "test_partition.py", "test_pooler.py",
+    "test_query_plans.py", "test_refreshing.py", "test_servers_fail.py",
+    "test_statements_of_the_dead.py", "test_two_versions.py",
+}  # fmt: skip
 
 S = TypeVar("S", bound=servers.Server)
 
@@ -95,8 +106,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         files.setdefault(path.parent.name, []).append(path)
     places: dict[Path, float] = {}
     for folder, paths in files.items():
-        late = 0 if folder in GUARDED else 1  # short ones fill up the end
-        places |= {path: late + number / len(paths) for number, path in enumerate(paths)}
+        late = 1 if folder == SHORT else 0
+        at = {path: number / len(paths) for number, path in enumerate(paths)}
+        places |= {path: late + at[path] / (2 if path.name in LONG else 1) for path in paths}
     items.sort(key=lambda item: (item.path.name != FIRST, places[item.path], str(item.path)))
 
 

@@ -74,16 +74,18 @@ Move = tuple[str | None, str, str, str]
 
 def eventually(cond: Callable[[], T], timeout: float = 10.0, what: str = "") -> T:
     """Return the first true answer of `cond`; fail when there is none in time."""
-    deadline = time.monotonic() + timeout
+    began = time.monotonic()
     while True:
         answer = cond()
         if answer:
             return answer
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > timeout:
             raise AssertionError(
                 f"not within {timeout:g} s: {what or cond}; last answer {answer!r}"
             )
-        time.sleep(0.02)
+        # To look takes CPU from what is waited for: the longer it takes, the more seldom.
+        time.sleep(min(0.1, 0.02 + waited / 20))
 
 
 @dataclass(frozen=True)

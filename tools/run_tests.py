@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,11 @@ import pytest
 PROCESSES = 3
 # A module that cannot be imported is a failure, and not the end of all others.
 _ALL_THE_SAME = ("--continue-on-collection-errors",)
+#: Halves of the suite that take as long to import.
+_HALVES = (
+    ("tests/browser", "tests/docs", "tests/unit"),
+    ("tests/chaos", "tests/contract", "tests/integration"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +72,34 @@ def outcome(codes: Sequence[int]) -> int:
     return max(1, *failed) if failed else 0
 
 
-def main(args: Sequence[str]) -> int:
-    """Run both passes and tell how each went."""
-    # Hundreds of short programs would each compile what they import.
+def compile_all(args: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Compile once what hundreds of short programs and each process of pytest would compile."""
     for folder in ("supervisor", "autopsy", "tests/programs"):
         compileall.compile_dir(folder, quiet=2)
+    if any(one.partition("::")[0].startswith("tests") for one in args):
+        return  # a few modules
+    halves = [[one for one in half if Path(one).is_dir()] for half in _HALVES]
+    # pytest compiles test modules itself, with more in their assertions.
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
+    running = [
+        subprocess.Popen([*collect, *half], env=environment, stdout=subprocess.DEVNULL)
+        for half in halves
+        if half
+    ]
+    for one in running:
+        one.wait()  # what cannot be imported is told by the passes
+
+
+def main(args: Sequence[str]) -> int:
+    """Run both passes and tell how each went."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    compile_all(args, environment)
     told, codes = [], []
     for one in passes(args, int(os.environ.get("TEST_PROCESSES", PROCESSES))):
         print(f"\n==== tests that run {one.title} ====", flush=True)
         began = time.monotonic()
         command = [sys.executable, "-m", "pytest", *one.words]
-        codes.append(subprocess.run(command, check=False).returncode)
+        codes.append(subprocess.run(command, check=False, env=environment).returncode)
         took_s = round(time.monotonic() - began)
         told.append(f"{one.title}: {_told(codes[-1])}, {took_s // 60}:{took_s % 60:02} min")
         if codes[-1] == pytest.ExitCode.INTERRUPTED:

@@ -10,25 +10,21 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import schemathesis
 from api import Api
-from hypothesis import HealthCheck, Phase, given, settings
 from pages import PagesUnderTest, pages
-from schemathesis import Case, GenerationMode
-from schemathesis.openapi import from_path
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from supervisor.model.access import Role
 
+if TYPE_CHECKING:
+    from schemathesis import Case
+
 DESCRIPTION = Path(__file__).parents[2] / "docs" / "openapi.json"
 EXAMPLES = 4
-SCHEMA = from_path(DESCRIPTION)
-schemathesis.serializer.alias("application/zip", "application/octet-stream")
-SCHEMA.config.generation.update(allow_x00=False)  # no store can keep one: it is told with 400
-OPERATIONS = [found.ok() for found in SCHEMA.get_all_operations()]
+PATHS = json.loads(DESCRIPTION.read_text())["paths"]
+OPERATIONS = [f"{verb.upper()} {path}" for path, verbs in PATHS.items() for verb in verbs]
 #: Where a schema cannot say all: of two limits one is lower, a page goes on where one ended, a
 #: query can be read, bytes are a bundle, of two lists one is part of the other.
 BEYOND = {
@@ -66,9 +62,31 @@ def test_what_is_served_is_what_the_documents_have(place: Place) -> None:
     assert json.loads(served) == json.loads(DESCRIPTION.read_text())
 
 
-@pytest.mark.parametrize("mode", list(GenerationMode), ids=str)
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.label)
-def test_an_operation_keeps_its_word(place: Place, operation: Any, mode: GenerationMode) -> None:
+@pytest.fixture(scope="module")
+def operations() -> dict[str, Any]:
+    """Return each operation by its name. (To import it takes long: not where tests are listed.)"""
+    import schemathesis
+    from schemathesis.openapi import from_path
+
+    schema = from_path(DESCRIPTION)
+    schemathesis.serializer.alias("application/zip", "application/octet-stream")
+    schema.config.generation.update(allow_x00=False)  # no store can keep one: it is told with 400
+    found = {one.label: one for one in (each.ok() for each in schema.get_all_operations())}
+    assert list(found) == OPERATIONS
+    return found
+
+
+@pytest.mark.parametrize("positive", [True, False], ids=["positive", "negative"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_keeps_its_word(
+    place: Place, operations: dict[str, Any], name: str, positive: bool
+) -> None:
+    from hypothesis import given
+    from schemathesis import GenerationMode
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+    operation = operations[name]
+    mode = GenerationMode.POSITIVE if positive else GenerationMode.NEGATIVE
     names = [parameter.name for parameter in operation.path_parameters]
     known = {name: place.ids[name] for name in names if name in place.ids}
 
@@ -79,14 +97,16 @@ def test_an_operation_keeps_its_word(place: Place, operation: Any, mode: Generat
         base = place.site.base.rstrip("/")
         case.call_and_validate(base_url=base, headers=place.headers, excluded_checks=left_out)
 
-    if mode is GenerationMode.NEGATIVE and not (names or operation.query or operation.body):
+    if not positive and not (names or operation.query or operation.body):
         return  # nothing of it can be wrong
-    for path in [None, known] if known and mode is GenerationMode.POSITIVE else [None]:
+    for path in [None, known] if known and positive else [None]:
         cases = operation.as_strategy(generation_mode=mode, path_parameters=path)
         _within_bounds(given(cases)(check))()
 
 
 def _within_bounds(test: Any) -> Any:
+    from hypothesis import HealthCheck, Phase, settings
+
     return settings(
         max_examples=EXAMPLES,
         deadline=None,

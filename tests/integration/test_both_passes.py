@@ -14,7 +14,7 @@ from harness import REPOSITORY
 
 SETTINGS = """
 [tool.pytest.ini_options]
-addopts = "-ra --strict-markers -p no:cacheprovider"
+addopts = "-ra --strict-markers -p no:cacheprovider -p no:schemathesis -p no:hypothesispytest"
 markers = ["alone: not beside others"]
 """
 #: Each test says in which process it ran, and whether that is one of several.
@@ -42,7 +42,7 @@ def run(
     done = subprocess.run(
         [sys.executable, "-m", "tools.run_tests", "-q", "-p", "tools.pytest_no_skip", *args],
         cwd=root, env={**environment, "PYTHONPATH": str(REPOSITORY), "TEST_PROCESSES": "2"},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=110, check=False,
     )  # fmt: skip
     ran = {path.stem: path.read_text() for path in root.glob("*.ran")}
     print(done.stdout, done.stderr)

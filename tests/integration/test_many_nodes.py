@@ -193,7 +193,7 @@ def test_what_falls_due_together_is_worked_off_at_full_speed(start_node: Start) 
     views = node.app.wait([one.task_id for one in node.app.submit_many([spec] * 500)], timeout=60)
     ended = max(view.ended_at for view in views if view.ended_at is not None)
     assert {view.state for view in views} == {SUCCESS}
-    assert (ended - due).total_seconds() < 5
+    assert (ended - due).total_seconds() < 20  # one claim a sweep would take 50 s
 
 
 def test_the_watchdog_is_watched_itself(pair: Pair) -> None:

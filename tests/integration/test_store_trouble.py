@@ -144,7 +144,7 @@ def test_read_only_store_is_refused_at_start(start_node: Start, tmp_path: Path) 
     (tmp_path / "file").write_text("x")
     node.env["SUPERVISOR_STORE"] = f"sqlite:///{tmp_path / 'file' / 'tasks.db'}"
     node.start(wait=False)
-    assert node.wait_exit(10) == 69
+    assert node.wait_exit(30) == 69
     assert "remedy" in node.log_text()
 
 

@@ -6,13 +6,18 @@ import html
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from api import Api
 from harness import NodeUnderTest, Start, eventually, on_both_stores
 from pages import Answer, Browser, PagesUnderTest, pages
 
+from supervisor.model.record import NodeRecord, ProcessIdentity
 from supervisor.model.states import State
+from supervisor.store import Ledger
+from supervisor.web.pages.nodes import GONE_MOST
 
 
 @contextmanager
@@ -117,6 +122,34 @@ def test_a_node_is_drained_and_taken_back_and_stopped(start_node: Start, tmp_pat
         (worker,) = rows(page, "Workers that ended lately")
         assert (worker[1], worker[5] != "–") == ("node-under-test", True)
         assert browser.post("/nodes/drain", page.token(), node="x", reason="y").code == 400
+
+
+def test_of_many_nodes_that_ended_some_are_shown_and_the_others_counted(tmp_path: Path) -> None:
+    with pages(tmp_path) as site:
+        store = site.client.reader.store
+        now = store.clock.now()
+        own = NodeRecord(
+            node_id="", node_name="host-1", version="0.1.0", started_at=now,
+            process=ProcessIdentity(pid=7, start_ticks=70, boot_id="boot", pid_ns=1),
+        )  # fmt: skip
+        with Ledger(store).transaction() as tx:
+            for number in range(130):
+                tx.register_node(replace(own, node_id=f"node_{number:03}"))
+                tx.end_node(f"node_{number:03}", now, "stopped")
+        page = site.opened().get("/nodes")
+        assert len(rows(page, "Nodes that are gone")) == GONE_MOST
+        assert f"{130 - GONE_MOST} more are not shown." in page.text
+        api = Api(site.base, site.add_token("ci"))
+        told = api.get("/nodes").document
+        assert (len(told["nodes"]), told["left_out"]) == (100, 30)
+        for number in (0, 129):  # what is not listed is there
+            assert api.get(f"/nodes/node_{number:03}/vitals").document == {"readings": []}
+        assert api.get("/nodes/node_130/vitals").code == 404
+        listed = site.cli("nodes", "--all").stdout
+        assert listed.splitlines()[-2:] == [
+            "30 more that ended are not listed",
+            "no node runs: start one with `supervisor run`",
+        ]
 
 
 @pytest.mark.parametrize("path", ["/nodes", "/queues", "/"])

@@ -27,7 +27,7 @@ from supervisor.store.view import NodeView
 from supervisor.store.vitals import VitalsBook, VitalsView
 from supervisor.web.visit import Answer, Room, Route, Visit, go, show
 from supervisor.web.wording import line
-from supervisor.words.roll import SAID, Roll, last_word, roll_call
+from supervisor.words.roll import SAID, Roll, last_word, left_out, roll_call
 
 #: How old what all viewers share may be; the lines of an hour change by the minute.
 FRESH_S, LINES_FRESH_S = 1.0, 20.0
@@ -116,6 +116,7 @@ class Scene:
     over: frozenset[str]
     orders: Mapping[str, Sequence[Order]]
     ended: Sequence[WorkerRecord]
+    gone_before: int
 
 
 def page(visit: Visit) -> Answer:
@@ -123,6 +124,7 @@ def page(visit: Visit) -> Answer:
     scene = visit.see("nodes", FRESH_S, lambda reader: _scene(visit, reader))
     hour, _age_s = visit.see_dear("node-lines", LINES_FRESH_S, _hour)  # it goes by the minute
     roll = scene.roll
+    gone = list(roll.gone.values())
     return show(
         "nodes.html",
         visit,
@@ -130,7 +132,8 @@ def page(visit: Visit) -> Answer:
         cards=[_card(scene, node, hour) for node in roll.running[:NODES_MOST]],
         left_out=max(0, len(roll.running) - NODES_MOST),
         versions={node.version for node in roll.running},
-        gone=[(node, _last(node)) for node in list(roll.gone.values())[:GONE_MOST]],
+        gone=[(node, _last(node)) for node in gone[:GONE_MOST]],
+        gone_left_out=scene.gone_before + max(0, len(gone) - GONE_MOST),
         judged=roll.judged,
         ended=scene.ended,
         names={node.node_id: node.node_name for node in roll.every},
@@ -153,6 +156,7 @@ def _scene(visit: Visit, reader: Reader) -> Scene:
         over=roster.over(said),
         orders={node_id: visit.client.orders.of_node(node_id)[:ORDERS_SHOWN] for node_id in ids},
         ended=roster.ended_workers(ENDED_MOST),
+        gone_before=left_out(store, roll),
     )
 
 

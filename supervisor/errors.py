@@ -100,6 +100,10 @@ class StoreUnavailable(DependencyAway):
     """The task store does not answer."""
 
 
+class StoreUnready(StoreUnavailable):
+    """The database holds no task store, or one of an older version."""
+
+
 class StoreBusy(StoreUnavailable):
     """Another transaction got in the way: nothing was written, the same can be tried again."""
 

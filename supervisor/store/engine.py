@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
 from supervisor.clock import Clock, SystemClock
-from supervisor.errors import ConfigError, StoreUnavailable
+from supervisor.errors import ConfigError, StoreUnavailable, StoreUnready
 from supervisor.settings import without_password
 from supervisor.store.schema import SCHEMA_VERSION, store_facts
 from supervisor.store.session import Session
@@ -135,7 +135,7 @@ def _check_schema(store: Store, *, create: bool) -> None:
         )
     if not create:
         what = "holds no task store" if version is None else f"has the older schema {version}"
-        raise StoreUnavailable(
+        raise StoreUnready(
             f"{store.name} {what}",
             remedy="Run `supervisor db upgrade`.",
             path=store.name,

@@ -23,7 +23,7 @@ from werkzeug.exceptions import Forbidden, HTTPException
 from supervisor import __version__
 from supervisor.client import Client
 from supervisor.clock import Clock, SystemClock
-from supervisor.errors import DependencyAway, Refused, StoreUnavailable
+from supervisor.errors import DependencyAway, Refused, StoreUnavailable, StoreUnready
 from supervisor.model.access import Person, Right
 from supervisor.telemetry.events import emit
 from supervisor.web import language, wording
@@ -174,8 +174,9 @@ class Site:
         """Say whether pages can be shown now: whether the store answers."""
         try:
             self._client.access.has_users()
-        except StoreUnavailable:
-            return Response("the store does not answer\n", 503, mimetype="text/plain")
+        except StoreUnavailable as exc:
+            why = "is not ready" if isinstance(exc, StoreUnready) else "does not answer"
+            return Response(f"the store {why}\n", 503, mimetype="text/plain")
         return Response("ok\n", mimetype="text/plain")
 
     def _metrics(self) -> Answer:
@@ -273,8 +274,10 @@ def _stale(error: CSRFError) -> Answer:
     return _told(400, told)
 
 
-def _away(_error: DependencyAway) -> Answer:
+def _away(error: DependencyAway) -> Answer:
     why = _("The task store does not answer.")
+    if isinstance(error, StoreUnready):
+        why = _("There is no task store yet, or an older one: run `supervisor db upgrade`.")
     if request.method == "GET" and not is_api():
         why += " " + _("This page is tried again every few seconds by itself.")
     return _told(503, why, {"Retry-After": str(AGAIN_S)})

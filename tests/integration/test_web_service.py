@@ -69,6 +69,10 @@ def test_it_may_start_before_the_store_is_there(tmp_path: Path) -> None:
         browser = site.start().browser()
         assert browser.get(site.said["link"]).code == 503
         assert not site.store_path.exists()
+        site.store_path.touch(mode=0o600)
+        empty, ready = browser.get(site.said["link"]), browser.get("/readyz")
+        assert (empty.code, "run <code>supervisor db upgrade</code>" in empty.text) == (503, True)
+        assert (ready.code, ready.text) == (503, "the store is not ready\n")
         site.make_store()
         assert browser.get(site.said["link"]).heading == "Overview"
     finally:

@@ -54,6 +54,8 @@ from supervisor.store.view import (
     TypeView,
 )
 
+#: Of one task so many are shown: its latest attempts, the latest rows of its trail.
+ATTEMPTS_SHOWN, HISTORY_SHOWN = 100, 1_000
 _PREFIX = re.compile(r"(?:task_)?([0-9a-f]{8,32})\Z")
 _PREFIX_MATCHES = 5
 _LINE_COLUMNS = (
@@ -111,19 +113,19 @@ class Reader:
         with self._store.reading() as connection:
             return find_ends(connection, end, _PREFIX_MATCHES)
 
-    def attempts(self, task_id: str) -> list[AttemptView]:
-        """Return the runs of a task in order."""
-        query = (
-            sa.select(attempts).where(attempts.c.task_id == task_id).order_by(attempts.c.attempt)
-        )
+    def attempts(self, task_id: str, latest: int | None = None) -> list[AttemptView]:
+        """Return the runs of a task in order, or only so many of its latest."""
+        query = sa.select(attempts).where(attempts.c.task_id == task_id)
+        query = query.order_by(attempts.c.attempt.desc()).limit(latest)
         with self._store.reading() as connection:
-            return [attempt_view(row) for row in connection.execute(query)]
+            return [attempt_view(row) for row in reversed(connection.execute(query).all())]
 
-    def history(self, task_id: str) -> list[HistoryLine]:
-        """Return the audit trail of a task in order."""
-        query = sa.select(audit_log).where(audit_log.c.task_id == task_id).order_by(audit_log.c.id)
+    def history(self, task_id: str, latest: int | None = None) -> list[HistoryLine]:
+        """Return the audit trail of a task in order, or only so many of its latest rows."""
+        query = sa.select(audit_log).where(audit_log.c.task_id == task_id)
+        query = query.order_by(audit_log.c.id.desc()).limit(latest)
         with self._store.reading() as connection:
-            return [history_line(row) for row in connection.execute(query)]
+            return [history_line(row) for row in reversed(connection.execute(query).all())]
 
     def audit(self, *, before_id: int | None = None, limit: int = 100) -> list[HistoryLine]:
         """Return the newest audit rows of everything, newest first, continued by `before_id`."""

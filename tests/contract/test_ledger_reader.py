@@ -179,3 +179,20 @@ def test_a_task_shows_its_latest_attempt(scene: Scene) -> None:
     view = scene.reader.task(claim.task_id)
     assert view is not None
     assert (view.state, view.error_type, view.error) == (State.FAILED, "ValueError", "no")
+
+
+def test_of_one_task_the_latest_attempts_and_rows_can_be_read_alone(scene: Scene) -> None:
+    claim = scene.running()
+    task_id = claim.task_id
+    for number in (1, 2, 3):
+        if number > 1:
+            scene.pass_time(3600)
+            (claim,) = scene.claim()
+        assert (claim.task_id, claim.attempt) == (task_id, number)
+        scene.finish(claim, ended.raised("ValueError", "no", "tb"))
+    assert [one.attempt for one in scene.reader.attempts(task_id)] == [1, 2, 3]
+    assert [one.attempt for one in scene.reader.attempts(task_id, 2)] == [2, 3]
+    trail = scene.reader.history(task_id)
+    assert [one.audit_id for one in trail] == sorted(one.audit_id for one in trail)
+    assert scene.reader.history(task_id, 4) == trail[-4:]
+    assert scene.reader.history(task_id, 400) == trail

@@ -321,6 +321,8 @@ class Desk:
         see("ids_ending", lambda r: r.ids_ending("123456"))
         for name in ("attempts", "history", "checkpoint", "log"):
             see(name, lambda r, name=name: getattr(r, name)(task_id))
+        see("attempts", lambda r: r.attempts(task_id, 100))
+        see("history", lambda r: r.history(task_id, 1_000))
         see("task, its children", lambda r: children_of(r.store, task_id))
         see("audit", lambda r: (r.audit(), r.audit(before_id=500_000)))
         for name in ("counts", "backlog_by_queue", "backlog_by_type", "queues"):

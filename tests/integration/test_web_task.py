@@ -226,6 +226,27 @@ def test_the_course_is_drawn_with_the_path_lit(site: PagesUnderTest, browser: Br
     assert 'class="stop canceled lit here"' in text
 
 
+def test_of_a_very_long_trail_the_end_is_shown_and_it_is_said_where_the_rest_is(
+    site: PagesUnderTest, browser: Browser
+) -> None:
+    task_id = submit(site)
+    ledger = site.client._ledger(create=False)
+
+    def noted(count: int) -> Answer:
+        now = ledger.clock.now()
+        with ledger.transaction() as tx:
+            for number in range(count):
+                tx.note(task_id, None, reason="seen", text=f"note {number}", now=now)
+        return browser.get(f"/tasks/{task_id}")
+
+    told = "The latest 1,000 rows are told here and drawn above."
+    page = noted(999)
+    assert (told in page.text, page.text.count(">note</span>")) == (False, 999)
+    page = noted(1)
+    assert (told in page.text, page.text.count(">note</span>")) == (True, 1000)
+    assert f'href="/audit?task={task_id}"' in page.text
+
+
 def test_who_only_looks_is_offered_nothing_and_can_do_nothing(site: PagesUnderTest) -> None:
     site.add_user("viewer")
     task_id = submit(site)

@@ -118,7 +118,8 @@ class Task(TaskInList, kw_only=True):
     """One task in full. Limits are in seconds, null means: that of the type, queue or setting.
 
     `waits` says why it does not start, `node_gone` that RUNNING is the last word of a node that is
-    gone. Of `result` it is null both when there is none and when it is null: see `state`.
+    gone. Of `result` it is null both when there is none and when it is null: see `state`. Of
+    `attempts` there are the latest 100, of `stop` what the latest 1,000 rows of the trail tell.
     """
 
     params: Any

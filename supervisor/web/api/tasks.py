@@ -12,6 +12,7 @@ from supervisor.model.query import TEXT_MAX, VALUES_MAX, Query, QueryError, pars
 from supervisor.model.states import State
 from supervisor.store import TaskFilter, TaskView
 from supervisor.store.listing import Listing
+from supervisor.store.reader import ATTEMPTS_SHOWN, HISTORY_SHOWN
 from supervisor.store.trail import TrailFilter
 from supervisor.web.api.endpoint import READ, Endpoint, Nothing, Trouble
 from supervisor.web.api.reading import bad_query
@@ -163,7 +164,8 @@ def get_task(visit: Visit, _query: Nothing, _body: None, task_id: str) -> Task:
     """Show one task: attempts, params, result, the steps of a stop request, what it waits for."""
     found = find(visit, task_id)
     reader, veil = visit.reader, veil_of(visit.reader, found)
-    attempts, trail = veil.attempts(reader.attempts(task_id)), veil.history(reader.history(task_id))
+    attempts = veil.attempts(reader.attempts(task_id, ATTEMPTS_SHOWN))
+    trail = veil.history(reader.history(task_id, HISTORY_SHOWN))
     roll = roll_call(reader)
     return task_of(
         veil.task(found),

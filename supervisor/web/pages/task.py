@@ -28,6 +28,7 @@ from supervisor.model.states import ENDED, State
 from supervisor.store import AutopsyRecord, HistoryLine, TaskView, new_task_id
 from supervisor.store.kin import ROWS_MAX, children_of
 from supervisor.store.ledger.audit import ACCESS_REASONS
+from supervisor.store.reader import ATTEMPTS_SHOWN, HISTORY_SHOWN
 from supervisor.web import course, wording
 from supervisor.web.output import output_of
 from supervisor.web.probe import WINDOW, Probe, probe_of
@@ -138,19 +139,23 @@ def page(visit: Visit, task_id: str) -> Answer:
     return show("task.html", visit, **_all_of(visit, found))
 
 
-def _history(visit: Visit, task_id: str) -> list[HistoryLine]:
-    """Return its trail; who took evidence home is for those who manage people."""
-    trail = visit.reader.history(task_id)
+def _history(visit: Visit, task_id: str) -> tuple[list[HistoryLine], bool]:
+    """Return the end of its trail, and whether there is more of it; who took evidence home is for
+    those who manage people."""
+    found = visit.reader.history(task_id, HISTORY_SHOWN + 1)
+    trail, is_cut = found[-HISTORY_SHOWN:], len(found) > HISTORY_SHOWN
     if visit.may(Right.MANAGE):
-        return trail
-    return [line for line in trail if line.reason not in ACCESS_REASONS]
+        return trail, is_cut
+    return [line for line in trail if line.reason not in ACCESS_REASONS], is_cut
 
 
 def _all_of(visit: Visit, found: TaskView) -> dict[str, Any]:
     """Return what the page shows."""
     reader, now, veil = visit.reader, visit.now(), veil_of(visit.reader, found)
-    task, attempts = veil.task(found), veil.attempts(reader.attempts(found.task_id))
-    trail = veil.history(_history(visit, found.task_id))
+    task = veil.task(found)
+    attempts = veil.attempts(reader.attempts(found.task_id, ATTEMPTS_SHOWN))
+    rows, is_cut = _history(visit, found.task_id)
+    trail = veil.history(rows)
     roll = roll_call(reader)
     gone = roll.gone_node(found)
     steps = ladder(task, trail, attempts)
@@ -162,6 +167,7 @@ def _all_of(visit: Visit, found: TaskView) -> dict[str, Any]:
         "every": _every(found, orders),
         "attempts": list(reversed(attempts)),
         "trail": trail,
+        "rows_shown": HISTORY_SHOWN if is_cut else None,
         "course": _Drawing(course.course_of(trail, now)),
         "steps": steps,
         "to_come": to_come(steps) if found.state is State.RUNNING else (),

@@ -186,9 +186,9 @@ tasks and 8 MiB; 1000 ids for an act; a bundle 10 MiB. A request may take 20 s, 
 long as 8 KiB of it come in each second; so may an answer. What is refused (no token, no right,
 another site, too large, too slow, a path that leads out of its place) stands in the audit trail as
 `request_refused`, at most five a minute of one kind by one asker, ten of one asker, sixty of all
-who are not known and sixty of the others; after the minute a note says of each how many more there were, and every refusal is counted
-in `supervisor_http_requests_total` by its status. An asker is a user, a token or an address: of
-IPv6, a network of 64 bits.
+who are not known and sixty of the others; after the minute a note says of each how many more there
+were, and every refusal is counted in `supervisor_http_requests_total` by its status. An asker is a
+user, a token or an address: of IPv6, a network of 64 bits.
 
 ## All of it
 """

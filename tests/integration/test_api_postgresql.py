@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 import servers
@@ -48,6 +49,8 @@ def test_a_task_goes_its_way(api: Api) -> None:
         api.post(f"/tasks/{task_id}/resubmit", reason="again", copy_id=f"task_{'a' * 32}").code
         == 200
     )
+    itself = api.post(f"/tasks/{task_id}/resubmit", reason="again", copy_id=task_id)
+    assert (itself.code, list(itself.fields)) == (422, ["copy_id"])
     assert api.get("/tasks/count?q=state:pending").document == {"count": 1, "is_all": True}
     begun = api.post("/bulk", verb="cancel", query="type:greet", reason="all of them")
     assert begun.code == 202
@@ -77,6 +80,20 @@ def test_a_nul_is_told_before_the_store_is_asked(api: Api, path: str) -> None:
 )  # fmt: skip
 def test_what_is_odd_is_answered(api: Api, path: str) -> None:
     assert api.get(path).code in (200, 404, 422)
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_that_is_none_in_utc_is_refused_by_its_name(api: Api, moment: str) -> None:
+    why = {"reason": "x"}
+    told = [
+        api.post("/bulk", verb="cancel", query="type:none", seen_at=moment, **why),
+        api.post("/queues/default/resume", paused_at=moment, **why),
+        api.get(f"/audit?since={quote(moment)}"),
+        api.get(f"/autopsies?until={quote(moment)}"),
+    ]
+    assert [(one.code, list(one.fields)) for one in told] == [
+        (422, ["seen_at"]), (422, ["paused_at"]), (422, ["since"]), (422, ["until"]),
+    ]  # fmt: skip
 
 
 def test_pages_say_the_same_of_a_nul(site: PagesUnderTest) -> None:

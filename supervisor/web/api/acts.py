@@ -108,6 +108,8 @@ def act_on_tasks(visit: Visit, _: Nothing, body: ActOnMany, verb: str) -> ActAns
 def resubmit_task(visit: Visit, _: Nothing, body: CopyGiven, task_id: str) -> tuple[Submitted, int]:
     """Submit a copy of a task: the same params and limits, due at once, without dedup key."""
     find(visit, task_id)
+    if body.copy_id == task_id:
+        raise wrong("copy_id", "is the id of the task itself")
     made = visit.client.resubmit(
         task_id, by=visit.person.name, reason=body.reason.strip(), copy_id=body.copy_id
     )

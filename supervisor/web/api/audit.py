@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from supervisor.model.access import Right
+from supervisor.model.query import VALUES_MAX
 from supervisor.store.trail import PAGE_MAX, TrailFilter, leaves_out_submits
 from supervisor.web.api.endpoint import READ, Endpoint
 from supervisor.web.api.task_shape import HistoryEntry
@@ -29,7 +30,8 @@ class AuditWanted(msgspec.Struct, kw_only=True):
         ),
     ] = ""
     reason: Annotated[
-        list[Annotated[str, Meta(max_length=40)]], Meta(description="Any of these; repeatable.")
+        list[Annotated[str, Meta(max_length=40)]],
+        Meta(max_length=VALUES_MAX, description="Any of these; may be repeated."),
     ] = []
     people: Annotated[bool, Meta(description="Only what people did, submits left out.")] = False
     task_id: Annotated[str, Meta(pattern=r"^task_[0-9a-f]{32}$(?!\n)")] | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -125,10 +126,17 @@ def _flat(value: Any) -> Any:
 def converted(given: Mapping[str, Any], kind: type[T], *, is_text: bool = False) -> T:
     """Return what was given as a struct. Raises: Trouble naming the field that is wrong."""
     try:
-        return msgspec.convert(given, kind, strict=not is_text)
+        made = msgspec.convert(given, kind, strict=not is_text)
     except msgspec.ValidationError as exc:
         path, why = _told(str(exc))
         raise wrong(path, why) from exc
+    for name in kind.__struct_fields__:
+        if isinstance(moment := getattr(made, name), datetime):
+            try:
+                moment.astimezone(UTC)
+            except OverflowError as exc:
+                raise wrong(name, "is before or after all years in UTC") from exc
+    return made
 
 
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from supervisor.words.living import LiveOutput
 
 POLL_S = 0.2  # soon enough for a person, and 5 system calls a second
+#: Characters of a line that is waited for.
+LINE_MAX = 64 * 1024
 
 
 @command(example="supervisor logs 8823134a --follow")
@@ -90,6 +92,7 @@ def _why_empty(task: TaskView, runs: Sequence[AttemptView]) -> str:
 
 def _live(call: Call, task: TaskView, *, follow: bool) -> None:
     from supervisor.words.living import live_output, living_worker
+    from supervisor.words.veil import veil_of
 
     task = _once_started(call, task, wait=follow)
     worker = living_worker(call.client().reader, task, "logs")
@@ -100,7 +103,8 @@ def _live(call: Call, task: TaskView, *, follow: bool) -> None:
         if follow:
             _follow(call, task, output)
         else:
-            text = _all(output).decode("utf-8", "replace")
+            shown = _all(output).decode("utf-8", "replace")
+            text = veil_of(call.client().reader, task).text(shown) or ""
             document = {"task_id": task.task_id, "attempt": task.attempt, "live": True}
             call.answer({**document, "text": text}, lambda: [_shown(text)] if text else [])
 
@@ -119,24 +123,32 @@ def _all(output: LiveOutput) -> bytes:
 
 
 def _follow(call: Call, task: TaskView, output: LiveOutput) -> None:
+    from supervisor.words.veil import veil_of
+
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-    clock = SystemClock()
-    over = False
+    clock, veil = SystemClock(), veil_of(call.client().reader, task)
+    over, rest = False, ""
     while True:
         chunk = output.read().lstrip(b"\0")
+        # A line is shown when it is whole, or nothing more has come: half a secret looks like none.
+        whole, end, rest = (rest + decode(chunk)).rpartition("\n")
+        if not chunk or len(rest) > LINE_MAX:
+            whole, end, rest = whole + end + rest, "", ""
+        _print(call, task, veil.text(whole + end) or "")
         if chunk:
-            _print(call, task, decode(chunk))
-        elif over:
+            continue
+        if over:
             if output.cut:
                 _say("its worker went on quickly: the last lines may be missing")
             return
-        else:
-            clock.sleep(POLL_S)
-            now = call.client().view(task.task_id)
-            over = now.state is not State.RUNNING or now.attempt != task.attempt
+        clock.sleep(POLL_S)
+        now = call.client().view(task.task_id)
+        over = now.state is not State.RUNNING or now.attempt != task.attempt
 
 
 def _print(call: Call, task: TaskView, text: str) -> None:
+    if not text:
+        return
     if call.as_json:
         text = json.dumps({"task_id": task.task_id, "attempt": task.attempt, "text": text}) + "\n"
     elif sys.stdout.isatty():

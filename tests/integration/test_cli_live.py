@@ -29,6 +29,8 @@ from supervisor.store import Ledger, Reader, Store, TaskView, WorkerRecord, open
 from supervisor.words.living import LiveOutput, live_output
 from supervisor.worker import vitals
 
+PARAMS = '{"password":"blue-horse-battery"}'
+
 
 class Patient:
     """A worker that is this process, with one RUNNING task."""
@@ -55,7 +57,7 @@ class Patient:
                 node_id="n1", node_name="far", process=self.node, version="0.1.0", started_at=now
             )
             tx.register_node(record)
-            [submitted] = tx.submit([TaskSpec(type="export")], now)
+            [submitted] = tx.submit([TaskSpec(type="export", params_json=PARAMS)], now)
             tx.record_workers(
                 [
                     WorkerRecord(
@@ -72,14 +74,14 @@ class Patient:
 
     def begin(self) -> None:
         """Run the first line of the task, as the worker and the node tell it."""
-        started_ns = round(self.clock.mono() * 1e9)
+        started_ns, now = round(self.clock.mono() * 1e9), self.clock.now()
         self.signs.begin(7, started_ns, os.fstat(self.output).st_size)
         with (
             closing(open_store(self.url, create=False)) as store,
             Ledger(store, self.clock).transaction() as tx,
         ):
             started = Started(
-                task_id=self.task_id, attempt=1, started_at=self.clock.now(),
+                task_id=self.task_id, attempt=1, started_at=now,
                 timeout=60, soft_timeout=54,
             )  # fmt: skip
             tx.started([started])
@@ -184,6 +186,28 @@ def test_following_ends_with_the_attempt_and_misses_nothing(
     result = patient.run("logs", patient.task_id, "--follow")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == "first\nsecond\n"
+
+
+def test_a_secret_that_comes_in_pieces_is_not_shown(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient.begin()
+    patient.write(b"it is blue-horse-battery\n")
+    assert patient.run("logs", patient.task_id).stdout == "it is [redacted]\n"
+    patient.write(b"again: blue-hor")
+    read = LiveOutput.read
+    looked: list[bytes] = []
+
+    def read_and_live_on(output: LiveOutput) -> bytes:
+        looked.append(read(output))
+        if len(looked) == 1:
+            patient.write(b"se-battery\n100 %")
+            patient.finish()
+        return looked[-1]
+
+    monkeypatch.setattr(LiveOutput, "read", read_and_live_on)
+    result = patient.run("logs", patient.task_id, "--follow")
+    assert result.stdout == "it is [redacted]\nagain: [redacted]\n100 %"
 
 
 def test_a_worker_that_went_on_too_quickly_is_told(patient: Patient) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,10 @@ def test_the_numbers_and_the_audit_are_those_of_the_pages(site: PagesUnderTest, 
     pending = api.get("/tasks/count?q=state:pending").document["count"]
     assert numbers["by_state"]["PENDING"] == numbers["in_queue"] == pending
     assert numbers["ended"][0]["type"] is None
+    at, *counted = [
+        datetime.fromisoformat(numbers[name]) for name in ("at", "counted_at", "window_at")
+    ]
+    assert all(abs(moment - at) < timedelta(seconds=30) for moment in counted)
     needs = api.get("/attention").document
     first = needs["findings"][0]
     assert (first["urgency"], first["path"]) == ("now", "/nodes")

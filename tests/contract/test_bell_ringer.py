@@ -101,10 +101,10 @@ def test_nobody_waits_for_a_line_that_hangs(town: Town) -> None:
     began = time.monotonic()
     for number in range(1000):
         ringer.ring("due", [due(number)])
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 5  # and for ever if one waited
     began = time.monotonic()
     ringer.close()
-    assert 0.4 < time.monotonic() - began < 0.8  # the last rings had their chance
+    assert 0.4 < time.monotonic() - began < 3  # the last rings had their chance
 
 
 def test_a_closed_line_is_replaced_at_once_and_the_ring_goes_out(town: Town) -> None:

@@ -183,7 +183,7 @@ class TestEveryKind:
             bell.ring("due", [due("task_1")])
             longest_s = max(longest_s, time.perf_counter() - began)
         bell.ring("cancel")
-        assert longest_s < 0.5
+        assert longest_s < 2  # for ever if one waited until it is heard
         # A socket holds eleven: there the kinds that were heard are enough.
         hear(listener, 0, *(() if not listener.carries_ids else ("cancel",)))
 

@@ -55,7 +55,7 @@ def test_a_pipe_that_is_not_read_keeps_nobody(pipe: tuple[int, TextIO]) -> None:
     began = time.monotonic()
     for line in lines:
         outlet.write(f"{line}\n")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10  # for ever if it waited
     assert read_until(reader, lines[-1]) == lines
     assert outlet.close(2)
     outlet.write("and on\n")

@@ -61,7 +61,7 @@ class Pair:
         def heard() -> bool:
             began = time.perf_counter()
             self.bell.ring("cancel")
-            assert time.perf_counter() - began < 0.25
+            assert time.perf_counter() - began < 0.8  # a second if it waited for an answer
             time.sleep(0.05)
             return "cancel" in self.listener.heard().kinds
 
@@ -122,7 +122,7 @@ def test_a_line_that_swallows_everything(postgresql: servers.PostgreSQL, stack: 
         began = time.monotonic()
         pair.bell.ring("cancel")
         pair.bell.close()
-        assert time.monotonic() - began < 0.7
+        assert time.monotonic() - began < 1.3  # half a second for the last rings
         swallow.clear()
         pair.hears()
         pair.listener.close()

@@ -84,7 +84,7 @@ class Pair:
         task_id = f"task_{self._count}"
         began = time.perf_counter()
         self.bell.ring("due", [Due(LEVEL, task_id, 1.0)])
-        assert time.perf_counter() - began < 0.25
+        assert time.perf_counter() - began < 0.6  # three quarters if it waited for an answer
         return task_id
 
     def passes_on(self) -> None:
@@ -187,7 +187,7 @@ class TestFaults:
                 pair.ring()
             began = time.monotonic()
             pair.bell.close()
-            assert time.monotonic() - began < 0.7
+            assert time.monotonic() - began < 1.1  # half a second for the last rings
         finally:
             os.kill(server.pid, signal.SIGCONT)
         pair.hears()
@@ -240,7 +240,7 @@ def test_the_end_is_quick_on_a_line_that_swallows_everything(
         pair.ring()
         began = time.monotonic()
         pair.listener.close()
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 2.5  # 1.2 s for its thread
         pair.bell.close()
         eventually(lambda: not any(t.name.startswith("bell") for t in threading.enumerate()), 5)
 

@@ -266,7 +266,7 @@ def test_a_store_that_hangs_does_not_hang_the_scrape(start_node: Start) -> None:
     with read_by_nobody(node, "tasks"):
         time.sleep(max(0.6, 20 * slowest_s + 0.1))  # so long what was found before serves
         found = Scrape(node, at=at)
-        assert found.took_s < 3.5
+        assert found.took_s < 4.5
         success = {dict(k)["collector"]: v for k, v in found.values("collector_success").items()}
         assert success == {"backlog": 0, "recent": 0, "zombies": 0, "workers": 1}
         for name in ("in_queue", "scheduled", "queue_oldest_age_seconds", "failed_rate"):
@@ -276,7 +276,7 @@ def test_a_store_that_hangs_does_not_hang_the_scrape(start_node: Start) -> None:
             (("kind", kind),) for kind in ("stalled", "heartbeat_lost", "orphan")
         }
         again = Scrape(node, at=at)
-        assert again.took_s < 1.0, "it is not waited for a second time"
+        assert again.took_s < 1.8, "it is not waited for a second time"
     eventually(
         lambda: set(Scrape(node).values("collector_success").values()) == {1.0}, 65, "it is back"
     )

@@ -112,7 +112,7 @@ def test_crash_loop_is_halted(start_node: Start, tmp_path: Path, way: str) -> No
         assert node.get(path)[0] == 200
     assert node.app.pause("default", by="anna", reason="first mend the app")
     assert node.app.resume("default", by="anna", reason="mended")
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
     births = len(node.events("worker.spawned")) + len(node.events("spawn.failed"))
     assert births <= 12, "no storm"
     view = handle.view()
@@ -196,8 +196,8 @@ def test_one_type_that_ends_its_workers(start_node: Start) -> None:
     began = time.monotonic()
     others = [node.submit("ok", value=n) for n in range(20)]
     for handle in others:
-        assert handle.wait(5).state is State.SUCCESS
-    assert time.monotonic() - began < 5
+        assert handle.wait(15).state is State.SUCCESS
+    assert time.monotonic() - began < 15
     status, body = node.get("/readyz")
     assert (status, json.loads(body)["reasons"]) == (200, [])
     time.sleep(5)

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.task import ErrorTask
 from waitress.utilities import Error
 
@@ -75,9 +76,19 @@ def channel_of(told: Told, headers: dict[str, str], clock: Clock) -> type[Any]:
     return Channel
 
 
+class _OneLength(HTTPRequestParser):  # type: ignore[misc]
+    """Reads a request; one that says its length in two ways a proxy may have read otherwise."""
+
+    def parse_header(self, header_plus: bytes) -> None:
+        super().parse_header(header_plus)
+        if self.chunked and "CONTENT_LENGTH" in self.headers:
+            raise ParsingError("two lengths")
+
+
 class _Paced(HTTPChannel):  # type: ignore[misc]
     """A connection that is looked at in each turn of the server's loop, by its thread."""
 
+    parser_class = _OneLength
     clock: Clock
     request: Any
     _coming: Flow | None = None
@@ -114,6 +125,10 @@ class _Paced(HTTPChannel):  # type: ignore[misc]
         if self.request is None:
             self._coming = None
         return taken
+
+    def send_continue(self) -> None:
+        if self.request.error is None:  # nobody is asked to send what is refused
+            super().send_continue()
 
     def send(self, data: bytes, do_close: bool = True) -> int:
         sent = int(super().send(data, do_close))

@@ -230,6 +230,8 @@ def test_what_is_no_http_is_refused_as_plainly(site: PagesUnderTest) -> None:
     for sent, code in (
         (b"GET /api/v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", b"400"),
         (b"POST /api/v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", b"413"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 99999999\r\nExpect: 100-continue\r\n\r\n", b"413"),
+        (b"POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 300_000 + b"\r\n\r\n", b"431"),
     ):
         with socket.create_connection(("127.0.0.1", port), 10) as line:

@@ -17,13 +17,16 @@ from typing import Any, Self
 
 import pytest
 from api import Api
+from flask.sessions import SecureCookieSession
 from harness import eventually
 from pages import PASSWORD, PagesUnderTest, pages
 from waitress import wasyncore
 from waitress.server import create_server
 
+from supervisor.clock import SystemClock
 from supervisor.testing import ManualClock
-from supervisor.web.refusals import OWN_MAX
+from supervisor.web.door import Door
+from supervisor.web.refusals import ALL_MAX, OWN_MAX, UNKNOWN, WRONG_PASSWORD, Key, Refusals
 from supervisor.web.server import ANSWER_MOST_BYTES
 from supervisor.web.site import LARGEST_BODY_BYTES
 from supervisor.web.wire import GRACE_S, LEAST_PER_S, channel_of
@@ -177,6 +180,21 @@ def test_sigterm_and_ctrl_c_end_it_in_order(tmp_path: Path) -> None:
             assert site.notes()[-1] == ("unknown", "request_refused", more)
 
 
+def test_wrong_passwords_from_everywhere_are_no_flood_and_are_told(tmp_path: Path) -> None:
+    with pages(tmp_path, start=False) as site:
+        door = Door(site.client, SystemClock(), None, "me")
+        for number in range(ALL_MAX + 2):
+            door.bound.take(Key(WRONG_PASSWORD, UNKNOWN, f"10.0.0.{number}"))
+        assert door.open_by_password("vera", "wrong word", "10.9.9.9", SecureCookieSession())
+        assert site.notes() == []
+        Refusals(site.client, SystemClock(), door.bound).tell(at_end=True)
+        more = "wrong password: 1 more from {} were not written down one by one"
+        assert [note for _who, _why, note in site.notes()] == [
+            more.format(place)
+            for place in (f"10.0.0.{ALL_MAX}", f"10.0.0.{ALL_MAX + 1}", "10.9.9.9")
+        ]
+
+
 def test_an_end_that_nobody_asked_for_is_told_as_one(tmp_path: Path) -> None:
     with pages(tmp_path, start=False) as site:
         reading, writing = os.pipe()
@@ -234,10 +252,10 @@ class Wire:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.server.task_dispatcher.shutdown()  # whoever has answered wakes the loop once more
         # Its thread alone may close what it waits for; with nothing left to wait for it ends.
         self.server.trigger.pull_trigger(lambda: wasyncore.close_all(self.server._map))
         self.thread.join(10)
-        self.server.task_dispatcher.shutdown()
 
     @property
     def channels(self) -> list[Any]:

@@ -87,10 +87,11 @@ class Nursery:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """The pass one by one reads only the files that speak of it: to import all takes a while."""
+    """A pass for one mark reads only the files that speak of it: to import all takes a while."""
+    mark = config.option.markexpr
     is_module = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
-    if config.option.markexpr == "alone" and is_module:
-        return "mark.alone" not in collection_path.read_text() or None
+    if mark in ("alone", "light") and is_module:
+        return f"mark.{mark}" not in collection_path.read_text() or None
     return None
 
 

@@ -1,10 +1,11 @@
-"""`make test`: the tests in two passes, most of them side by side, then one by one what must be.
+"""`make test`: the tests in three passes, most of them side by side, then one by one what must be.
 
     python -m tools.run_tests [ARGS OF PYTEST]
 
 Most tests wait most of the time, so that a few files at once take far less time than one by one.
-What measures time, fills the machine or sets what all share is marked `alone`. The second pass
-comes also after a failure in the first, and a failure in either is one of the run.
+What measures time, fills the machine or sets what all share is marked `alone`. What only has to
+wait on a machine that is not busy is marked `light`: two of these at once leave it so. Each pass
+comes also after a failure in one before, and a failure in any is one of the run.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class Pass:
     words: tuple[str, ...]
 
 
-def passes(args: Sequence[str], at_most: int) -> tuple[Pass, Pass]:
-    """Return the two passes for these arguments, in up to so many processes.
+def passes(args: Sequence[str], at_most: int) -> tuple[Pass, Pass, Pass]:
+    """Return the three passes for these arguments, in up to so many processes.
 
     One file alone needs no other process: it starts at once and a debugger can be used in it.
     """
@@ -49,6 +50,7 @@ def passes(args: Sequence[str], at_most: int) -> tuple[Pass, Pass]:
     only_files = bool(places) and all(one.endswith(".py") for one in places)
     processes = min(at_most, len(places)) if only_files else at_most
     spread = ("-n", str(processes if processes > 1 else 0))
+    pair = ("-n", "2" if processes > 1 else "0", "--dist=worksteal")
     # Whole files, which share their nodes, in the order that conftest.py gives them.
     order = ("--dist=loadfile", "--no-loadscope-reorder")
     # The other way ends the process of a test that takes too long, and pytest-xdist then waits for
@@ -57,8 +59,9 @@ def passes(args: Sequence[str], at_most: int) -> tuple[Pass, Pass]:
     return (
         Pass(
             f"side by side, up to {processes}",
-            ("-m", "not alone", *_ALL_THE_SAME, *spread, *order, *late, *args),
+            ("-m", "not (alone or light)", *_ALL_THE_SAME, *spread, *order, *late, *args),
         ),
+        Pass("two by two", ("-m", "light", *_ALL_THE_SAME, *pair, *late, *args)),
         Pass("one by one", ("-m", "alone", *_ALL_THE_SAME, *args)),
     )
 
@@ -91,7 +94,7 @@ def compile_all(args: Sequence[str], environment: Mapping[str, str]) -> None:
 
 
 def main(args: Sequence[str]) -> int:
-    """Run both passes and tell how each went."""
+    """Run all passes and tell how each went."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     compile_all(args, environment)
     told, codes = [], []

@@ -1,4 +1,4 @@
-"""`make test` itself: what runs beside others, what alone, and that a failure of either counts."""
+"""`make test` itself: what runs beside others, what alone, and that a failure of any counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness import REPOSITORY
 SETTINGS = """
 [tool.pytest.ini_options]
 addopts = "-ra --strict-markers -p no:cacheprovider -p no:schemathesis -p no:hypothesispytest"
-markers = ["alone: not beside others"]
+markers = ["alone: not beside others", "light: beside one other"]
 """
 #: Each test says in which process it ran, and whether that is one of several.
 NOTE = """
@@ -26,6 +26,7 @@ def note(name):
 """
 BESIDE = "def test_{0}():\n    note('{0}')\n"
 ALONE = "@pytest.mark.alone\n" + BESIDE
+LIGHT = "@pytest.mark.light\n" + BESIDE.format("light")
 FAILS = "def test_fails():\n    note('fails')\n    assert False\n"
 SKIPS = "def test_skips():\n    pytest.skip('not here')\n"
 SKIPS_WHOLE = "pytest.skip('none of it', allow_module_level=True)\n"
@@ -52,11 +53,11 @@ def run(
 
 
 def test_both_passes(tmp_path: Path) -> None:
-    files = {"a": [BESIDE.format("a"), ALONE.format("b")], "c": [BESIDE.format("c")]}
+    files = {"a": [BESIDE.format("a"), ALONE.format("b")], "c": [BESIDE.format("c"), LIGHT]}
     assert run(tmp_path, files) == (
         0,
-        {"a": "beside", "b": "alone", "c": "beside"},
-        ["side by side, up to 2: passed", "one by one: passed"],
+        {"a": "beside", "b": "alone", "c": "beside", "light": "beside"},
+        ["side by side, up to 2: passed", "two by two: passed", "one by one: passed"],
     )
 
 
@@ -77,4 +78,11 @@ def test_a_failure_of_either_is_one_of_the_run(
     tmp_path: Path, parts: Sequence[str], beside: str, alone: str
 ) -> None:
     code, _, told = run(tmp_path, {"a": parts, "other": [BESIDE.format("x")]})
-    assert (code, told) == (1, [f"side by side, up to 2: {beside}", f"one by one: {alone}"])
+    assert (code, told) == (
+        1,
+        [
+            f"side by side, up to 2: {beside}",
+            "two by two: nothing to run",
+            f"one by one: {alone}",
+        ],
+    )

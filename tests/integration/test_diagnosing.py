@@ -19,7 +19,7 @@ from supervisor.client import Handle
 from supervisor.model.states import State
 
 #: A verdict is held while the machine is busy with other things.
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.light
 
 APP = "tests.programs.tasks_judged:app"
 HOLDER = """

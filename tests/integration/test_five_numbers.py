@@ -39,7 +39,7 @@ SECOND = 1_000_000
 #: A scrape may be this late on a busy host.
 SCRAPED_S = 3.0
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.alone]
+pytestmark = [pytest.mark.timeout(240), pytest.mark.light]
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from tools.run_tests import outcome, passes
 
 ORDER = ("--dist=loadfile", "--no-loadscope-reorder", "-o", "timeout_method=signal")
+STEALING = ("--dist=worksteal", "-o", "timeout_method=signal")
 
 #: arguments → processes
 SPREAD = {
@@ -28,24 +29,27 @@ SPREAD = {
 def test_processes(args: tuple[str, ...], processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One file needs none: it starts at once, and a debugger can be used in it."""
     monkeypatch.chdir(Path(__file__).parents[2])
-    beside, alone = passes(args, 3)
-    same = "--continue-on-collection-errors"
-    assert beside.words == ("-m", "not alone", same, "-n", str(processes), *ORDER, *args)
+    beside, pair, alone = passes(args, 3)
+    same, two = "--continue-on-collection-errors", str(min(2, processes))
+    most = ("-m", "not (alone or light)", same, "-n", str(processes), *ORDER, *args)
+    assert beside.words == most
+    assert pair.words == ("-m", "light", same, "-n", two, *STEALING, *args)
     assert alone.words == ("-m", "alone", same, *args)
 
 
 OUTCOMES = {
-    "both passed": ((0, 0), 0),
-    "one failed": ((1, 0), 1),
-    "the other failed": ((0, 1), 1),
-    "one had nothing to run": ((5, 0), 0),
-    "the other had nothing to run": ((1, 5), 1),
-    "neither had anything to run": ((5, 5), 5),
-    "a usage error": ((4, 4), 4),
-    "ended by a signal": ((-9, 0), 1),
+    "all passed": ((0, 0, 0), 0),
+    "one failed": ((1, 0, 0), 1),
+    "another failed": ((0, 1, 0), 1),
+    "the last failed": ((0, 0, 1), 1),
+    "one had nothing to run": ((5, 0, 0), 0),
+    "the others had nothing to run": ((1, 5, 5), 1),
+    "none had anything to run": ((5, 5, 5), 5),
+    "a usage error": ((4, 4, 4), 4),
+    "ended by a signal": ((-9, 0, 0), 1),
 }
 
 
 @pytest.mark.parametrize(("codes", "expected"), OUTCOMES.values(), ids=OUTCOMES)
-def test_outcome(codes: tuple[int, int], expected: int) -> None:
+def test_outcome(codes: tuple[int, ...], expected: int) -> None:
     assert outcome(codes) == expected

@@ -19,7 +19,8 @@ from supervisor.clock import Clock
 from supervisor.model.access import Person, Role, is_name
 from supervisor.store.ledger.access import Access
 from supervisor.web import secret
-from supervisor.web.limiter import Limiter
+from supervisor.web.limiter import ADDRESS_MAX, Limiter, stranger
+from supervisor.web.refusals import UNKNOWN, WRONG_PASSWORD, Bound, Key
 from supervisor.words.retold import retold
 
 SESSION = timedelta(hours=12)
@@ -44,6 +45,8 @@ class Door:
         self._link = link
         self._owner = Person(owner, Role.ADMIN, sees_autopsies=True)
         self._limiter = Limiter(clock)
+        #: Which wrong passwords are written down one by one; what is not, `Refusals` tells.
+        self.bound = Bound(clock, ADDRESS_MAX, ADDRESS_MAX)
 
     def takes_link(self) -> bool:
         """Say whether the printed link is the way in. Raises: StoreUnavailable."""
@@ -103,7 +106,7 @@ class Door:
                 return None
         # What was given as a name that nobody has may be a password: it is not written down.
         told = f"as {user.name}, from {address}" if user else f"from {address}"
-        self._client.change_access(lambda access, now: access.note_refusal(told, now))
+        self._note_refusal(told, address)
         return Refusal(_("Name or password is wrong."))
 
     def has_password(self, session: SessionMixin) -> bool:
@@ -123,7 +126,7 @@ class Door:
         user = self._client.access.user(person.name)
         if user is None or not secret.is_password(user.password, old):
             told = f"as {person.name}, who would change the password, from {address}"
-            self._client.change_access(lambda access, now: access.note_refusal(told, now))
+            self._note_refusal(told, address)
             return Refusal(_("The old password is wrong."))
         self._limiter.give_back(person.name, address)
         if bad := secret.bad_password(new):
@@ -151,6 +154,10 @@ class Door:
                 lambda access, now: access.end_session(hashed, person.name, now)
             )
         session.clear()
+
+    def _note_refusal(self, told: str, address: str) -> None:
+        if self.bound.take(Key(WRONG_PASSWORD, UNKNOWN, stranger(address))):
+            self._client.change_access(lambda access, now: access.note_refusal(told, now))
 
     def _is_link(self, hashed: str) -> bool:
         return self._link is not None and secret.is_same(hashed, secret.digest(self._link))

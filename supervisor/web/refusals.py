@@ -42,8 +42,8 @@ _KINDS = {
     429: "too many requests", 431: "too large",
 }  # fmt: skip
 _PATH_MAX = 120
-#: Wrong passwords have notes of their own, each of them.
-_ELSEWHERE = ("enter", 401)
+#: Wrong passwords have notes of their own, and a bound of their own.
+_ELSEWHERE, WRONG_PASSWORD = ("enter", 401), "wrong password"
 UNKNOWN = "unknown"
 _NOWHERE = "an unknown address"
 
@@ -74,8 +74,9 @@ class _Minute:
 class Bound:
     """Says which of many alike are worth a note, and what went without one."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, own: int = OWN_MAX, asker: int = ASKER_MAX) -> None:
         self._clock = clock
+        self._own, self._asker = own, asker
         self._minute: _Minute | None = None
         self._untold: Counter[Key] = Counter()
         self._turn = threading.Lock()
@@ -88,8 +89,8 @@ class Bound:
                 self._minute = _Minute(self._clock.mono())
             now, asker, is_known = self._minute, (key.who, key.place), key.who != UNKNOWN
             if (
-                now.own[key] >= OWN_MAX
-                or now.by[asker] >= ASKER_MAX
+                now.own[key] >= self._own
+                or now.by[asker] >= self._asker
                 or now.of_all[is_known] >= ALL_MAX
             ):
                 is_counted = key in now.untold or len(now.untold) < KEYS_MAX
@@ -123,19 +124,20 @@ def more_of(untold: Counter[Key]) -> Iterator[tuple[str, str]]:
     for at, (key, count) in enumerate(untold.most_common()):
         if at < NAMED_MAX:
             place = f" from {key.place}" if key.place else ""
-            yield f"{key.kind}: {count} more{place} were not written down one by one", key.who
+            yield f"{key.kind}: {count} more{place}, not written down one by one", key.who
         else:
             others += count
     if others:
-        yield f"{others} more by others were not written down one by one", UNKNOWN
+        yield f"{others} more by others, not written down one by one", UNKNOWN
 
 
 class Refusals:
-    """Writes down what was refused."""
+    """Writes down what was refused; of what is bounded elsewhere what went without a note."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, elsewhere: Bound) -> None:
         self._client = client
         self._bound = Bound(clock)
+        self._bounds = (self._bound, elsewhere)
         self._over = threading.Event()
 
     def add_to(self, app: Flask) -> None:
@@ -170,8 +172,9 @@ class Refusals:
 
     def tell(self, *, at_end: bool = False) -> None:
         """Write down how many more there were in a minute that is over."""
-        for text, who in more_of(self._bound.untold(at_end=at_end)):
-            self._record(text, who)
+        for bound in self._bounds:
+            for text, who in more_of(bound.untold(at_end=at_end)):
+                self._record(text, who)
 
     def _write(self, kind: str, who: str, address: str, what: str, code: int) -> None:
         place = stranger(address) if who == UNKNOWN else ""

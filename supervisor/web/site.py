@@ -111,7 +111,7 @@ class Site:
         self._csrf = CSRFProtect()
         self._reach = Reach(SystemClock())
         self.measure = Measure()
-        self.refusals = Refusals(client, SystemClock())
+        self.refusals = Refusals(client, SystemClock(), door.bound)
         self._assets = Assets()
         self._board = Board(SystemClock())
         self.app = Flask("supervisor.web")

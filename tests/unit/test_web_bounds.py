@@ -100,18 +100,18 @@ def test_many_strangers_write_no_flood_and_silence_none_who_is_known() -> None:
     untold = bound.untold(at_end=True)
     assert (len(untold), untold.total()) == (KEYS_MAX + 1, 5000 - ALL_MAX)
     notes = list(more_of(untold))
-    more = "were not written down one by one"
+    more = "not written down one by one"
     assert len(notes) == NAMED_MAX + 1
-    assert notes[0] == (f"not signed in: 1 more from {ALL_MAX} {more}", UNKNOWN)
-    assert notes[-1] == (f"{5000 - ALL_MAX - NAMED_MAX} more by others {more}", UNKNOWN)
+    assert notes[0] == (f"not signed in: 1 more from {ALL_MAX}, {more}", UNKNOWN)
+    assert notes[-1] == (f"{5000 - ALL_MAX - NAMED_MAX} more by others, {more}", UNKNOWN)
 
 
 def test_notes_say_who_went_on_most_first() -> None:
     untold = Counter({Key("no right", "ann", ""): 2, unknown("too large", "10.0.0.1"): 9})
-    more = "were not written down one by one"
+    more = "not written down one by one"
     assert list(more_of(untold)) == [
-        (f"too large: 9 more from 10.0.0.1 {more}", UNKNOWN),
-        (f"no right: 2 more {more}", "ann"),
+        (f"too large: 9 more from 10.0.0.1, {more}", UNKNOWN),
+        (f"no right: 2 more, {more}", "ann"),
     ]
 
 

@@ -62,21 +62,22 @@ Numbers and spans take `>`, `<`, `>=`, `<=`.
 
 ## What it costs
 
-States and types have an index; of what they leave, in the order of ids, at most 20,000 tasks of
-each are looked at for one page (5,000 where the latest attempt is asked for: `verdict`, `error`,
-`message`, `node`, `ran`). A page that was cut off there says so and goes on from there. So a
-query never reads the whole table, "none among those looked at" is not "none", and what is not
-counted to its end is called "at least".
+States and types have an index; of what they leave, in the order of ids, at most 20,000 tasks in
+all are looked at for one page (5,000 where the latest attempt is asked for: `verdict`, `error`,
+`message`, `pattern`, `node`, `claimed`, `ran`). A page that was cut off there says so and goes on
+from there. So a query never reads the whole table, "none among those looked at" is not "none", and
+what is not counted to its end is called "at least".
 
 ## Acts on all that a query finds
 
 "All that this query finds" first shows what that is: the query, the states in which the act means
-something, and until when tasks were submitted; later ones are never touched. It then is an object
-of its own (`/bulk/ID`) with progress, a count for each answer and a button to stop it. A thread
-of a web process carries it out, 200 tasks to a transaction with a pause of 50 ms after each; if
-that process dies, another one, or the next that starts, goes on within 5 s. Each task has its own
-line in the audit trail, with the id of the act in its reason. A task that has left the query when
-its turn comes is left alone and told.
+something, and until when tasks were submitted, had ended (to run again) or were claimed (to end as
+FAILED); later ones are never touched, and ages count from then. It then is an object of its own
+(`/bulk/ID`) with progress, a count for each answer and a button to stop it. A thread of a web
+process counts its tasks and carries it out, 200 tasks to a transaction with a pause of 50 ms after
+each; if that process dies, another one, or the next that starts, goes on within 5 s. Each task has
+its own line in the audit trail, with the id of the act in its reason. A task that has left the
+query when its turn comes is left alone and told. Who is let in no more has no act that goes on.
 """
 
 SERVERS = """

@@ -1,8 +1,9 @@
 """An act on all tasks of a query: one object that is carried out step by step and can be stopped.
 
 Invariants: the query is frozen when the act begins (it names the moment until which its tasks were
-submitted, and had ended if they are to run again), each task is answered on its own, and what is
-counted was written with it. Pure values; the ledger writes them, a web process carries them out.
+submitted, and had come to the state in which they are meant), each task is answered on its own, and
+what is counted was written with it. Pure values; the ledger writes them, a web process carries them
+out.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ MEANT_FOR: Mapping[BulkVerb, tuple[State, ...]] = MappingProxyType(
         BulkVerb.FAIL: (State.RUNNING,),
         BulkVerb.RERUN: (State.FAILED, State.TIMEOUT),
     }
+)
+
+#: Since when a task is in its state, for verbs that are meant for few states.
+_SINCE: Mapping[BulkVerb, str] = MappingProxyType(
+    {BulkVerb.FAIL: "claimed", BulkVerb.RERUN: "ended"}
 )
 
 #: The answer to a task that had left the query when its turn came.
@@ -109,6 +115,6 @@ def frozen(query: Query, verb: BulkVerb, until: datetime) -> Query:
     """Return the query of those tasks that the verb is meant for and that there were by then."""
     by_then = (f"<={until.isoformat().removesuffix('+00:00')}Z",)
     bounds = [Term("state", tuple(map(str, MEANT_FOR[verb]))), Term("submitted", by_then)]
-    if verb is BulkVerb.RERUN:
-        bounds.append(Term("ended", by_then))
+    if verb in _SINCE:
+        bounds.append(Term(_SINCE[verb], by_then))
     return (*query, *(term for term in bounds if term not in query))

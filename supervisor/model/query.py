@@ -91,6 +91,8 @@ QUALIFIERS = _table(
               'pattern:"to * refused"'),
     Qualifier("submitted", Kind.MOMENT, "when it was submitted", "submitted:>2h"),
     Qualifier("due", Kind.MOMENT, "from when on it may run", "due:>10m"),
+    Qualifier("claimed", Kind.MOMENT, "when a node took it for its latest attempt",
+              "claimed:<1h"),
     Qualifier("ended", Kind.MOMENT, "when it ended", "ended:today"),
     Qualifier("ran", Kind.SPAN, "how long its latest attempt ran, or runs", "ran:>5m"),
     Qualifier("attempts", Kind.NUMBER, "how many attempts were made", "attempts:>2"),

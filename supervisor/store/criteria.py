@@ -40,8 +40,9 @@ _COLUMNS: dict[str, sa.Column[Any]] = {
     "error": attempts.c.error_type,
     "message": attempts.c.error,
     "node": attempts.c.node_id,
+    "claimed": attempts.c.claimed_at,
 }
-_OF_ATTEMPT = frozenset({"verdict", "error", "message", "pattern", "node", "ran"})
+_OF_ATTEMPT = frozenset({"verdict", "error", "message", "pattern", "node", "claimed", "ran"})
 #: As much of an error as its pattern is made of, and more.
 ERROR_HEAD: Any = sa.func.substr(attempts.c.error, 1, 200)
 _FOLD = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}

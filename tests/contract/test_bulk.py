@@ -369,3 +369,16 @@ def test_acts_that_overlap_go_on_at_the_same_time(
         f"wrong month ({act.bulk_id})" for act in acts
     }
     assert {len(scene.trail(one)) for one in ids} == {2}
+
+
+def test_what_begins_to_run_after_it_was_seen_does_not_fail(scene: Scene, desk: BulkDesk) -> None:
+    first = scene.running()
+    seen = scene.now
+    scene.submit("part")
+    scene.pass_time(1)
+    (second,) = scene.claim()
+    act = desk.begin("fail", "type:greet,part", by="a", reason="b", seen_at=seen)
+    done = carry(desk, act)
+    assert (done.total, done.answers) == (1, {"requested": 1})
+    views = [scene.reader.task(one.task_id) for one in (first, second)]
+    assert [view is not None and view.mark is not None for view in views] == [True, False]

@@ -114,7 +114,10 @@ def _value_holds(task: TaskView, latest: AttemptView | None, name: str, value: s
     numbers = {"priority": task.priority, "attempts": task.attempt, "retries": task.retry_count}
     if name in numbers:
         return _in_range(numbers[name], number_of(value))
-    moment = {"submitted": task.created_at, "due": task.run_after, "ended": task.ended_at}[name]
+    moment = {
+        "submitted": task.created_at, "due": task.run_after, "ended": task.ended_at,
+        "claimed": latest.claimed_at if latest else None,
+    }[name]  # fmt: skip
     bound = when_of(value)
     assert bound is not None
     between = bound(NOW)
@@ -157,7 +160,8 @@ SOME = [
     'pattern:"to host *: refused*",""', '-pattern:""', "-pattern:* reason:raised",
     "node:*", "-node:node_a", "parent:*",
     "submitted:>2h", "submitted:<2h", "submitted:2026-05-20", "submitted:<2026-05-20", "due:later",
-    "due:now", "ended:today", "-ended:today", "ended:<1h", "ran:>30s", "ran:<=1m", "ran:>=1m",
+    "due:now", "claimed:<1h", "-claimed:>1h", "claimed:2026-05-20",
+    "ended:today", "-ended:today", "ended:<1h", "ran:>30s", "ran:<=1m", "ran:>=1m",
     "-ran:>0s", "ran:>2d", "priority:>2", "priority:3", "attempts:0", "attempts:>=1", "retries:0",
     "quarantined:no", "quarantined:yes", "key:order.*", "-key:*", "greet", "GREET", "ann", "ORDER.",
     "-greet", "0", "task_0", '"50%"', "é", "Ä", "ä",

@@ -52,6 +52,7 @@ TESTED = (
 )  # fmt: skip
 OF_ATTEMPT = (
     "verdict:*", "error:Nothing", "message:refused", 'message:"a * b"', "node:none", "ran:>5d",
+    "claimed:>9d",
     'pattern:"no such thing"', 'state:failed error:Error pattern:"to *"',
     "state:failed error:Nothing", "type:type_3 verdict:stalled",
 )  # fmt: skip

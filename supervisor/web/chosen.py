@@ -6,6 +6,7 @@ Secret kept here: how a form names them. Whatever has changed meanwhile the ledg
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -21,6 +22,7 @@ from supervisor.model.record import Acted, Seen
 from supervisor.model.states import State
 from supervisor.store import TaskLine
 from supervisor.web.visit import Visit
+from supervisor.words.retold import retold
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +84,10 @@ def act_on(visit: Visit, verb: Verb, tasks: Mapping[str, Seen | None], reason: s
         for one in verb.carry_out(visit.client, task_ids, by=by, reason=reason, seen=seen)
     }
     return [acted[task_id] for task_id in tasks]
+
+
+def counted(verb: Verb, acted: Sequence[Acted]) -> str:
+    """Say how many of the tasks got which answer."""
+    counts = Counter(one.answer for one in acted)
+    told = ", ".join(f"{count} {retold(answer)}" for answer, count in counts.most_common())
+    return f"{verb.label}: {told or _('no task')}"

@@ -6,8 +6,7 @@ Invariant: an act on the tasks of a group names each task as it was seen, and is
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from flask import flash, request
 from flask_babel import gettext as _
@@ -15,11 +14,10 @@ from flask_babel import lazy_gettext as _l
 from werkzeug.exceptions import BadRequest
 
 from supervisor.model.access import Right
-from supervisor.model.record import Acted
 from supervisor.model.record import Answer as Outcome
 from supervisor.store.view import AutopsyFilter
 from supervisor.web import wording
-from supervisor.web.chosen import CHOSEN_MAX, VERBS
+from supervisor.web.chosen import CHOSEN_MAX, VERBS, counted
 from supervisor.web.chosen import act as act_on
 from supervisor.web.group import grouped, tasks_of
 from supervisor.web.visit import Answer, Room, Route, Visit, a_moment, argument, go, missing, show
@@ -124,17 +122,11 @@ def act(visit: Visit, key: str) -> Answer:
     acted = act_on(visit, VERBS[verb], chosen, reason)
     done = [one for one in acted if one.answer != Outcome.CHANGED]
     others = [one for one in acted if one.answer == Outcome.CHANGED]
-    flash(_summary(verb, done), "done" if any(one.done for one in done) else "problem")
+    flash(counted(VERBS[verb], done), "done" if any(one.done for one in done) else "problem")
     if others:
         told = ", ".join(f"{wording.short(one.task_id)} {one.state}" for one in others[:20])
         flash(_("Left alone, since they changed meanwhile: %(which)s", which=told), "problem")
     return go(back)
-
-
-def _summary(verb: str, done: Sequence[Acted]) -> str:
-    counted = Counter(one.answer.replace("_", " ") for one in done)
-    told = ", ".join(f"{count} {answer}" for answer, count in counted.most_common())
-    return f"{VERBS[verb].label}: {told or _('no task')}"
 
 
 def _given() -> Mapping[str, str]:

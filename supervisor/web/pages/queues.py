@@ -24,6 +24,7 @@ from supervisor.web.attention import unknown_type
 from supervisor.web.visit import Answer, Room, Route, Visit, go, show
 from supervisor.web.watch import Note, is_fresh, told_of, watch
 from supervisor.web.wording import line
+from supervisor.words.retold import retold
 from supervisor.words.roll import roll_call
 from supervisor.words.waiting import known_types
 
@@ -198,7 +199,7 @@ def act(visit: Visit, verb: str) -> Answer:
         else:
             done = visit.client.resume(queue, priority, by=who, reason=reason, seen_at=_seen())
     except Refused as refused:
-        flash(_("Nothing was done: %(why)s.", why=line(refused.message)), "problem")
+        flash(_("Nothing was done: %(why)s.", why=line(retold(refused.message))), "problem")
         return go("/queues")
     if done:
         is_paused = _("%(what)s is paused.", what=what)

@@ -189,6 +189,11 @@ def test_the_numbers_and_the_audit_are_those_of_the_pages(site: PagesUnderTest, 
         datetime.fromisoformat(numbers[name]) for name in ("at", "counted_at", "window_at")
     ]
     assert all(abs(moment - at) < timedelta(seconds=30) for moment in counted)
+    hour = api.get("/numbers/hour").document
+    last, counted_at = hour["minutes"][-1], datetime.fromisoformat(hour["counted_at"])
+    assert last["waiting"] == pending
+    over = counted_at - datetime.fromisoformat(last["at"])
+    assert timedelta(seconds=-1) < over < timedelta(seconds=60)
     needs = api.get("/attention").document
     first = needs["findings"][0]
     assert (first["urgency"], first["path"]) == ("now", "/nodes")

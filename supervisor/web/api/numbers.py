@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 
 from supervisor.model.access import Right
@@ -51,7 +53,7 @@ class FiveNumbers(msgspec.Struct, kw_only=True):
 
 
 class MinuteOf(msgspec.Struct, kw_only=True):
-    """One minute, the last of them not over yet. Endings are of attempts.
+    """One minute, the last of them not over when it was counted. Endings are of attempts.
 
     `waiting` are the PENDING tasks at its end, due or not.
     """
@@ -68,8 +70,12 @@ class MinuteOf(msgspec.Struct, kw_only=True):
 
 
 class Hour(msgspec.Struct):
-    """The minutes, oldest first; not `is_whole` where more happened than can be counted."""
+    """The minutes, oldest first; not `is_whole` where more happened than can be counted.
 
+    They were counted at `counted_at`: on a large store some seconds ago, up to two minutes.
+    """
+
+    counted_at: Moment
     minutes: list[MinuteOf]
     is_whole: bool
 
@@ -98,8 +104,9 @@ def get_numbers(visit: Visit, _query: Nothing, _body: None) -> FiveNumbers:
 
 def get_hour(visit: Visit, _query: Nothing, _body: None) -> Hour:
     """Show the last hour by the minute: submitted, started, ended, waiting."""
-    found, _ = census.hour(visit)
+    found, age_s = census.hour(visit)
     return Hour(
+        visit.now() - timedelta(seconds=age_s),
         [msgspec.convert(one, MinuteOf, from_attributes=True) for one in found.minutes],
         found.is_whole,
     )

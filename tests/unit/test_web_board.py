@@ -196,9 +196,11 @@ class TestWhatIsDear:
         self, board: Board, source: Source
     ) -> None:
         source.may_end.clear()
+        source.has_begun.clear()
         board.clear()
         board.clear()
         assert self.see(board, source) == (1, 0.2)
+        assert source.has_begun.wait(5)
         board.clear()  # what is being read now began before it
         assert self.see(board, source) == (1, 0.2)
         source.may_end.set()

@@ -1,4 +1,4 @@
-"""Why a task that is due does not run: told from pauses, nodes and what nodes say of their types.
+"""Why a task that is due does not run: told from pauses, nodes, their types and their workers.
 
 Says nothing where nothing stands in the way: its turn has not come, or comes in a moment.
 """
@@ -44,7 +44,25 @@ def _unclaimed(reader: Reader, task: TaskView, roll: Roll) -> list[str]:
         return [say("no node runs: start one with `supervisor run`")]
     if task.type not in known_types(reader, roll):
         return [say("no running node has announced the type %(type)s", type=task.type)]
-    return []
+    return _busy(reader, task, roll)
+
+
+def _busy(reader: Reader, task: TaskView, roll: Roll) -> list[str]:
+    """Say so when each node that could take a task has as many as it has workers."""
+    from supervisor.store.vitals import VitalsBook
+
+    takers = [node for node in roll.running if not node.types or task.type in node.types]
+    latest = VitalsBook(reader.store).latest_of(node.node_id for node in takers)
+    workers = 0
+    for node in takers:
+        said = latest.get(node.node_id)
+        places = 0 if said is None else int(said.node["workers_desired"])
+        if node.running < places or not places:
+            return []
+        workers += places
+    if not workers:
+        return []
+    return [say("no worker is free, %(n)s of %(n)s are busy: see what runs longest", n=workers)]
 
 
 def known_types(reader: Reader, roll: Roll) -> frozenset[str]:

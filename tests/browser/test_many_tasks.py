@@ -102,6 +102,7 @@ def test_a_group_of_dead_letters_runs_again(
     page.get_by_label("Reason").fill("it is up again")
     page.get_by_role("button", name="Run again").click()
     page.wait_for_selector("#progress h1:text('done')", timeout=30_000)
+    assert page.get_by_role("button", name="Stop it").count() == 0
     assert {site.client.view(one).state for one in dead} == {State.PENDING}
 
 

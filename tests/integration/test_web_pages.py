@@ -51,7 +51,11 @@ def test_tasks_are_listed_filtered_and_paged(site: PagesUnderTest, browser: Brow
     assert 'rel="next"' not in second.text
     odd = browser.get("/tasks?type=paged&queue=q1&tag=odd&state=PENDING&state=RUNNING")
     assert ids_on(odd.text) == made[59::-2]
-    assert "No task is like this." in browser.get("/tasks?type=paged&state=SUCCESS").text
+    none = browser.get("/tasks?type=paged&state=SUCCESS").text
+    assert ("No task is like this." in none, "not in params" in none) == (True, False)
+    remembered = browser.get("/tasks?q=no+disk").text
+    assert "not in params" in remembered
+    assert '<a href="/tasks?q=message:no+message:disk">' in remembered
     for wrong in ("state=DONE", "before=../x", "before=task_1"):
         assert browser.get(f"/tasks?{wrong}").code == 400
 

@@ -57,7 +57,7 @@ def follow(node: NodeUnderTest, root: Path) -> PagesUnderTest:
 def test_a_hopeless_task_is_seen_examined_and_followed_until_it_is_gone(
     start_node: Start, tmp_path: Path
 ) -> None:
-    node = start_node(timeout=200)
+    node = start_node(timeout=200, workers=1)
     site = follow(node, tmp_path)
     try:
         browser = site.opened()
@@ -71,6 +71,9 @@ def test_a_hopeless_task_is_seen_examined_and_followed_until_it_is_gone(
         assert re.search(r"Heartbeat [\d.]+ m?s ago", str(seen))
         assert re.search(r"Memory [\d.]+ MiB", str(seen))
         assert re.search(r"Read [\d.]+ m?s ago by its node", str(seen))
+        behind = f"/tasks/{node.submit('wait').task_id}"
+        busy = "It waits: no worker is free, 1 of 1 are busy"
+        eventually(lambda: busy in browser.get(behind).text, 15, "it is said why it waits")
         asked = browser.act(handle.task_id, "capture", "looks stuck")
         assert asked.flash == "Asked of its node: the answer is shown below when it comes."
         eventually(lambda: "bundle " in part(browser.get(path), "acts"), 25, "it is answered")

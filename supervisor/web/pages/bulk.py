@@ -6,9 +6,8 @@ has said what that is; a task that is no longer as the list showed it is left al
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from flask import flash, request
 from flask_babel import gettext as _
@@ -20,11 +19,14 @@ from supervisor.model.query import QueryError, parse, render
 from supervisor.model.record import Acted
 from supervisor.store import TaskFilter
 from supervisor.store.listing import Listing
-from supervisor.web.chosen import VERBS, Verb
+from supervisor.web.chosen import VERBS, Verb, counted
 from supervisor.web.chosen import act as act_on
 from supervisor.web.visit import Answer, Route, Visit, a_moment, go, own_path, show
 from supervisor.words.retold import retold
 from supervisor.words.roll import NO_NODE, roll_call
+
+#: A web process that works takes an act within this.
+TAKEN_WITHIN = timedelta(seconds=5)
 
 
 def act(visit: Visit) -> Answer:
@@ -58,10 +60,7 @@ def _verb() -> Verb:
 
 def _told(visit: Visit, verb: Verb, acted: Sequence[Acted]) -> str:
     """Say how many got which answer, and why the first one was refused that was."""
-    counts = Counter(one.answer for one in acted)
-    text = f"{verb.label}: " + ", ".join(
-        f"{count} {retold(answer)}" for answer, count in counts.most_common()
-    )
+    text = counted(verb, acted)
     refused = next((one for one in acted if not one.done and one.detail), None)
     if refused is not None:
         text += f" (…{refused.task_id[-8:]}: {retold(refused.detail)})"
@@ -114,7 +113,8 @@ def page(visit: Visit, bulk_id: str) -> Answer:
     found = visit.client.bulk.get(bulk_id)
     if found is None:
         raise NotFound(_("There is no such act on many tasks."))
-    return show("bulk.html", visit, now=visit.now(), act=found, label=_label_of(found))
+    label = _label_of(found)
+    return show("bulk.html", visit, now=visit.now(), act=found, label=label, grace=TAKEN_WITHIN)
 
 
 def _label_of(act: BulkAct) -> str:

@@ -99,6 +99,12 @@ class Asked:
     after_id: str | None = None
 
     @property
+    def in_errors(self) -> str:
+        """Return the query that looks for its words in the texts of errors; '' without any."""
+        words = [replace(term, name="message") for term in self.query if term.name == TEXT]
+        return render(tuple(words))
+
+    @property
     def wanted(self) -> TaskFilter:
         return TaskFilter(
             terms=self.query,

@@ -8,7 +8,7 @@ on the page that then shows the new state. What is secret of a task is shown to 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +21,7 @@ from werkzeug.exceptions import BadRequest, NotFound
 
 from supervisor.errors import Refused
 from supervisor.model.access import Right
+from supervisor.model.bulk import MEANT_FOR, BulkVerb
 from supervisor.model.order import OrderKind
 from supervisor.model.record import Acted, Seen
 from supervisor.model.record import Answer as Outcome
@@ -57,7 +58,7 @@ class Verb:
 
     name: str
     label: LazyString
-    states: frozenset[State]
+    states: Collection[State]
     hint: LazyString
     needs: Right = Right.ACT
 
@@ -68,21 +69,21 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         verb.name: verb
         for verb in (
             Verb(
-                "cancel",
+                BulkVerb.CANCEL,
                 _l("Cancel"),
-                frozenset({State.PENDING, State.RUNNING}),
+                MEANT_FOR[BulkVerb.CANCEL],
                 _l("a running task is told first, and killed after its grace."),
             ),
             Verb(
-                "fail",
+                BulkVerb.FAIL,
                 _l("End as FAILED"),
-                frozenset({State.RUNNING}),
+                MEANT_FOR[BulkVerb.FAIL],
                 _l("it is told first, killed after its grace, and not retried."),
             ),
             Verb(
-                "rerun",
+                BulkVerb.RERUN,
                 _l("Run again"),
-                frozenset({State.FAILED, State.TIMEOUT}),
+                MEANT_FOR[BulkVerb.RERUN],
                 _l("with fresh retries."),
             ),
             Verb(

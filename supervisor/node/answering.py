@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 
 from supervisor.clock import Clock
 from supervisor.errors import StoreBusy, StoreUnavailable
@@ -45,9 +46,15 @@ class Answering:
         self._shown = 0
 
     def answer(self, questions: Sequence[port.Request]) -> list[port.Reply]:
-        """Answer each question among these once, however often it was asked."""
-        asked = dict.fromkeys(q for q in questions if isinstance(q, Question))
-        return [reply for question in asked if (reply := self._answer(question)) is not None]
+        """Answer each question among these once, however often it was asked.
+
+        Where others stay in its way the store is not away: it is asked again in its next round.
+        """
+        replies = []
+        for question in dict.fromkeys(q for q in questions if isinstance(q, Question)):
+            with suppress(StoreBusy):
+                replies.append(self._answer(question))
+        return [reply for reply in replies if reply is not None]
 
     def _answer(self, question: Question) -> port.Reply | None:
         match question:
@@ -73,14 +80,9 @@ class Answering:
                 return self._counts()
 
     def _try_to_show(self, note: port.VitalsNote) -> None:
-        """Write vital signs; what is wrong with them alone is told, and stops nothing else.
-
-        Where others stay in the way the store is not away: the next ones are tried in 5 s.
-        """
+        """Write vital signs; what is wrong with them alone is told, and stops nothing else."""
         try:
             self._show(note)
-        except StoreBusy:
-            return
         except StoreUnavailable:
             raise
         except Exception as exc:

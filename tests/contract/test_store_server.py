@@ -311,24 +311,28 @@ IN_THE_WAY = """
 CREATE FUNCTION in_the_way() RETURNS trigger LANGUAGE plpgsql AS
   $$ BEGIN RAISE EXCEPTION 'another one was first' USING ERRCODE = '40001'; END $$;
 CREATE TRIGGER in_the_way BEFORE INSERT ON vitals EXECUTE FUNCTION in_the_way();
+CREATE TRIGGER in_the_way BEFORE INSERT ON leaders EXECUTE FUNCTION in_the_way();
 """
 
 
-def test_others_in_the_way_of_vital_signs_do_not_take_the_store_away(
+def test_others_in_the_way_of_vital_signs_and_of_the_sweep_do_not_take_the_store_away(
     scene: Scene, driver: psycopg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.register()
     answered = threading.Event()
     scribe = StoreScribe(scene.store, NODE, SystemClock(), Metrics(version="t"), answered.set)
     note = port.VitalsNote({"node": {"stage": "running"}, "workers": []})
+    sweep = port.ReadOrphans(lead_s=5.0)
     book = VitalsBook(scene.store)
     scribe.start()
     try:
         driver.execute(IN_THE_WAY)
-        assert _answers(scribe, answered, note) == [port.MarksRead(())]
+        assert _answers(scribe, answered, note, sweep) == [port.MarksRead(())]
         assert book.latest(NODE) is None
-        driver.execute("DROP TRIGGER in_the_way ON vitals")
-        assert _answers(scribe, answered, note) == [port.MarksRead(())]
+        driver.execute("DROP FUNCTION in_the_way CASCADE")
+        assert _answers(scribe, answered, note, sweep) == [
+            port.OrphansRead((), 1), port.MarksRead(())
+        ]  # fmt: skip
         latest = book.latest(NODE)
         assert latest is not None
         assert latest.node["stage"] == "running"
@@ -338,11 +342,11 @@ def test_others_in_the_way_of_vital_signs_do_not_take_the_store_away(
 
 
 def _answers(
-    scribe: StoreScribe, answered: threading.Event, note: port.VitalsNote
+    scribe: StoreScribe, answered: threading.Event, *requests: port.Request
 ) -> list[port.Reply]:
-    """Hand in vital signs and a question behind them; return all that is answered."""
+    """Hand in requests and a question behind them; return all that is answered."""
     answered.clear()
-    scribe.ask(note, port.ReadMarks())
+    scribe.ask(*requests, port.ReadMarks())
     assert answered.wait(20)
     return scribe.replies()
 

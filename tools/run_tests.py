@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def outcome(codes: Sequence[int]) -> int:
     return max(1, *failed) if failed else 0
 
 
-def compile_all(args: Sequence[str], environment: Mapping[str, str]) -> None:
+def compile_all(args: Sequence[str]) -> None:
     """Compile once what hundreds of short programs and each process of pytest would compile."""
     for folder in ("supervisor", "autopsy", "tests/programs"):
         compileall.compile_dir(folder, quiet=2)
@@ -84,6 +84,7 @@ def compile_all(args: Sequence[str], environment: Mapping[str, str]) -> None:
     halves = [[one for one in half if Path(one).is_dir()] for half in _HALVES]
     # pytest compiles test modules itself, with more in their assertions.
     collect = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     running = [
         subprocess.Popen([*collect, *half], env=environment, stdout=subprocess.DEVNULL)
         for half in halves
@@ -95,14 +96,13 @@ def compile_all(args: Sequence[str], environment: Mapping[str, str]) -> None:
 
 def main(args: Sequence[str]) -> int:
     """Run all passes and tell how each went."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    compile_all(args, environment)
+    compile_all(args)
     told, codes = [], []
     for one in passes(args, int(os.environ.get("TEST_PROCESSES", PROCESSES))):
         print(f"\n==== tests that run {one.title} ====", flush=True)
         began = time.monotonic()
         command = [sys.executable, "-m", "pytest", *one.words]
-        codes.append(subprocess.run(command, check=False, env=environment).returncode)
+        codes.append(subprocess.run(command, check=False).returncode)
         took_s = round(time.monotonic() - began)
         told.append(f"{one.title}: {_told(codes[-1])}, {took_s // 60}:{took_s % 60:02} min")
         if codes[-1] == pytest.ExitCode.INTERRUPTED:

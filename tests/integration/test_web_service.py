@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -260,6 +261,11 @@ class Wire:
     def channels(self) -> list[Any]:
         return list(self.server.active_channels.values())
 
+    def has_come(self, size: int) -> bool:
+        """Say whether so much has come of the request on the only connection."""
+        (channel,) = self.channels
+        return channel._coming is not None and channel._coming.moved >= size
+
     def connected(self, sent: bytes) -> socket.socket:
         line = socket.create_connection(self.server.socket.getsockname(), 10)
         line.sendall(sent)
@@ -314,30 +320,29 @@ def test_what_is_far_too_long_is_refused_and_whoever_sends_it_is_told(tmp_path: 
 
 
 def test_who_is_refused_and_sends_on_is_let_go() -> None:
-    with Wire(greeting) as wire:
-        line = wire.connected(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
+    sent = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"
+    with Wire(greeting) as wire, wire.connected(sent) as line:
         assert line.recv(4000).startswith(b"HTTP/1.1 413 ")
         line.sendall(bytes(1000))
         eventually(lambda: all(one._left for one in wire.channels), 5)
         assert wire.channels
         wire.clock.advance(GRACE_S + 1)
         eventually(lambda: not wire.channels, 5)
-        line.close()
 
 
 def test_who_keeps_pace_or_asks_nothing_is_left_alone() -> None:
-    with Wire(greeting) as wire:
-        line = wire.connected(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    with Wire(greeting) as wire, wire.connected(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n") as line:
         assert line.recv(4000).endswith(b"ok")
         wire.clock.advance(10 * GRACE_S)
         length = 30 * LEAST_PER_S
         line.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length)
-        for _ in range(30):
+        for turn in range(1, 30):
             line.sendall(bytes(LEAST_PER_S))
+            eventually(partial(wire.has_come, turn * LEAST_PER_S), 5)
             wire.clock.advance(1)
+        line.sendall(bytes(LEAST_PER_S))
         assert line.recv(4000).endswith(b"ok")
         assert wire.told == []
-        line.close()
 
 
 def test_who_does_not_read_holds_no_thread_and_is_let_go() -> None:

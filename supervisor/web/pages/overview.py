@@ -31,7 +31,7 @@ from supervisor.web.wording import line, percent
 from supervisor.words.sentence import diagnosis
 from supervisor.words.text import span
 
-AUTOPSIES_SHOWN = 5
+AUTOPSIES_SHOWN, NODES_SHOWN = 5, 50
 #: Points of the line in a figure.
 POINTS = 60
 
@@ -79,7 +79,8 @@ def page(visit: Visit) -> Answer:
         charts=_charts(hour, notes, told_of(notes, scene.now)),
         by_state=states.by_state,
         ages={"hour": hour_s, "states": states_s, "endings": endings_s},
-        nodes=scene.roll.running,
+        nodes=scene.roll.running[:NODES_SHOWN],
+        nodes_left_out=max(0, len(scene.roll.running) - NODES_SHOWN),
         newest=newest,
         cause=diagnosis,
     )

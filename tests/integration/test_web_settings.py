@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from pages import PASSWORD, Answer, Browser, PagesUnderTest, pages
 
 from supervisor.model.access import Role
+from supervisor.model.record import NodeRecord
+from supervisor.node.process import own_identity
+from supervisor.store import Transaction
 
 OTHER = "quite another word"
 HERE = "/settings/access"
@@ -51,12 +55,20 @@ def test_what_is_in_force_says_where_it_comes_from(site: PagesUnderTest, root: B
 
 def test_types_are_shown_with_who_knows_them(site: PagesUnderTest, root: Browser) -> None:
     now = site.client.reader.store.clock.now()
-    site.client._ledger(create=False).run(
-        lambda tx: tx.record_types({"pay<b>": "money"}, "node_x", now)
-    )
+    killed = NodeRecord(
+        node_id="node_x", node_name="host-of-the-killed", version="0.1.0", started_at=now,
+        process=replace(own_identity(), start_ticks=1),
+    )  # fmt: skip
+
+    def write(tx: Transaction) -> None:
+        tx.register_node(killed)
+        tx.record_types({"pay<b>": "money"}, "node_x", now)
+
+    site.client._ledger(create=False).run(write)
     page = root.get("/settings")
     assert row(page, r'<a href="/tasks\?type=pay%3Cb%3E">').endswith("– – none started lately")
     assert "no node that runs" in page.text
+    assert killed.node_name not in page.text  # nobody has written down its end
 
 
 def test_a_viewer_has_language_and_password_alone(site: PagesUnderTest) -> None:

@@ -18,6 +18,7 @@ from supervisor.store.habit import LastLimits
 from supervisor.store.view import TypeView
 from supervisor.web.language import LANGUAGES, remember
 from supervisor.web.visit import Answer, Room, Route, Visit, go, show
+from supervisor.words.roll import roll_call
 from supervisor.words.setting import in_force, scoped
 
 #: Types that the page shows.
@@ -54,8 +55,8 @@ def _types(visit: Visit) -> tuple[list[TypeView], dict[str, list[str]], dict[str
     """Return the types, the nodes that know each now, and the limits that held last."""
     known = visit.reader.types()
     nodes: dict[str, list[str]] = {}
-    for node in visit.reader.nodes():
-        for name in node.types if node.ended_at is None else ():
+    for node in roll_call(visit.reader).running:
+        for name in node.types:
             nodes.setdefault(name, []).append(node.node_name)
     names = [one.type for one in known[:TYPES_MOST]]
     return known, nodes, visit.client.habits.limits(names)

@@ -15,10 +15,10 @@ from werkzeug.security import check_password_hash, generate_password_hash
 PASSWORD_MIN, PASSWORD_MAX = 10, 200
 #: A token is told from other secrets by this, in logs and by scanners of repositories.
 TOKEN_PREFIX = "svt_"  # noqa: S105 - it is no secret itself
-_METHOD = "scrypt"
+_METHOD = "scrypt:32768:8:1"
 #: What is kept for who may not come in: a hash that no password has, as slow to compare as others.
 NOBODY = (
-    "scrypt:32768:8:1$cSjJqQ4uJw4Gzqtb$"
+    f"{_METHOD}$cSjJqQ4uJw4Gzqtb$"
     "0f4c1d6b8a2e5937c1f0a6d2b3948e7fa5c6d7e8f90123456789abcdef012345"
     "6789abcdef0123456789abcdef0123456789abcdef0123456789abcdef012345"
 )

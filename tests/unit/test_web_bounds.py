@@ -12,7 +12,7 @@ from harness import eventually
 
 from supervisor import App
 from supervisor.testing.clock import ManualClock
-from supervisor.web import language
+from supervisor.web import language, secret
 from supervisor.web.api import ENDPOINTS
 from supervisor.web.api.openapi import describe
 from supervisor.web.beside import in_turns
@@ -140,6 +140,15 @@ def test_a_turn_that_raises_ends_nothing_and_is_told_once(
     assert len(taken) == 7
     told = [record.__dict__["fields"]["error"] for record in caplog.records]
     assert told == ["ZeroDivisionError('a')", "KeyError('b')"]
+
+
+def test_whoever_is_nobody_is_compared_with_as_much_work_as_anybody() -> None:
+    kept = secret.hash_password("a long enough word")
+    method, salt, digest = kept.split("$")
+    nobody = secret.NOBODY.split("$")
+    assert (nobody[0], *map(len, nobody[1:])) == (method, len(salt), len(digest))
+    assert secret.is_password(kept, "a long enough word")
+    assert not secret.is_password(secret.NOBODY, "a long enough word")
 
 
 def test_paths_that_lead_out() -> None:

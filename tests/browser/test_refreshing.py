@@ -178,6 +178,23 @@ def test_an_act_that_got_no_answer_is_not_told_as_done(
     assert [one.queue for one in site.client.reader.every_pause()] == ["unsure"]
 
 
+def test_an_act_that_met_an_error_of_the_site_leaves_the_page_as_it_was(
+    site: PagesUnderTest, page: Page, browser: Screen
+) -> None:
+    browser.expect("the server responded with a status of 503")
+    submit(site, "away")
+    page.reload()
+    away = "<main id=main><h1>The store is away</h1></main>"
+    page.route("**/queues/pause", lambda route: route.fulfill(status=503, body=away))
+    place = page.locator("#queues tr", has_text="away").locator("details").first
+    place.locator("summary").click()
+    place.locator("input[name=reason]").fill("the bank is down")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("main [role=alert]:text('it is not known whether')")
+    assert place.locator("input[name=reason]").input_value() == "the bank is down"
+    assert page.locator("h1").inner_text() == "Queues"
+
+
 def test_an_error_or_another_page_replaces_nothing(page: Page, browser: Screen) -> None:
     browser.expect("the server responded with a status of 500")
     before = ageless(rows(page))

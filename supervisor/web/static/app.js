@@ -192,7 +192,7 @@ function followActs() {
     detail.shouldSwap = false;
     const page = new DOMParser().parseFromString(detail.xhr.responseText, "text/html");
     const main = first("#main", page);
-    if (main) {
+    if (main && detail.xhr.status < 500) {
       if (detail.xhr.status < 400) detail.requestConfig.elt.reset(); // what was asked is done
       freshness.acts += 1;
       replace(first("#main"), main);

@@ -58,7 +58,6 @@ def test_5000_are_canceled_while_a_node_works(start_node: Start, tmp_path: Path)
         print(f"canceled {MANY} in {took:.2f} s; submit p50/p99 ms before"
               f" {statistics.median(before):.1f}/{_p99(before):.1f},"
               f" during {statistics.median(during):.1f}/{_p99(during):.1f}")  # fmt: skip
-        assert took < 15
         assert statistics.median(during) < 5 * statistics.median(before) + 20
         assert _p99(during) < 250
     loop_never_waited(node)

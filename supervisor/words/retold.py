@@ -116,6 +116,8 @@ SHAPES = (
     "Look at the task again, then ask about the attempt that runs.",
     "no node %(node)s",
     "node %(node)s has ended",
+    "%(who)s asked node %(node)s to %(what)s at %(at)s",
+    "Look at the node again once it has answered.",
     "%(given)s is the beginning of several tasks: %(found)s …",
     "Give more digits of the id.",
     "it has less than %(least)s characters",

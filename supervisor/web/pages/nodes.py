@@ -25,8 +25,10 @@ from supervisor.store import Reader, WorkerRecord
 from supervisor.store.roster import AtWork, Roster
 from supervisor.store.view import NodeView
 from supervisor.store.vitals import VitalsBook, VitalsView
+from supervisor.web.node_order import ask_node
 from supervisor.web.visit import Answer, Room, Route, Visit, go, show
 from supervisor.web.wording import line
+from supervisor.words.retold import retold
 from supervisor.words.roll import SAID, Roll, last_word, left_out, roll_call
 
 #: How old what all viewers share may be; the lines of an hour change by the minute.
@@ -281,27 +283,18 @@ def act(visit: Visit, kind: str) -> Answer:
         flash(_("Nothing was done: say why, it stands in the audit trail."), "problem")
         return go("/nodes")
     name, seen = line(node.node_name), request.form.get("seen", "")
-    now = _stage(visit, node_id)
-    if now is not None and now != seen:
-        flash(_("Nothing was done: %(node)s is %(stage)s by now.", node=name, stage=now), "problem")
-        return go("/nodes")
     try:
-        visit.client.orders.ask(node_id, kind, by=visit.person.name, reason=reason)
+        ask_node(visit, node_id, kind, reason, seen)
     except Refused as refused:
-        flash(_("Nothing was done: %(why)s.", why=line(refused.message)), "problem")
+        why = _("Nothing was done: %(why)s.", why=line(retold(refused.message)))
+        if stage := refused.facts.get("stage"):
+            why = _("Nothing was done: %(node)s is %(stage)s by now.", node=name, stage=stage)
+        flash(why, "problem")
     else:
         label = _VERBS[OrderKind(kind)].label
         flash(_("%(order)s: asked of %(node)s; its answer will stand below.",
                 order=label, node=name), "done")  # fmt: skip
     return go("/nodes")
-
-
-def _stage(visit: Visit, node_id: str) -> str | None:
-    """Return where a node stands, if it has said so a moment ago."""
-    view = visit.client.vitals.latest(node_id)
-    if view is None or view.at < visit.now() - SAID:
-        return None
-    return str(view.node.get("stage"))
 
 
 ROOM = Room("nodes", _l("Nodes"), Right.TASKS, "n")

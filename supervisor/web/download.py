@@ -35,7 +35,7 @@ def file_of(visit: Visit, record: AutopsyRecord) -> Iterator[BinaryIO]:
     Raises: Gone, also for what the block finds wrong with it.
     """
     if not record.path:
-        raise Gone(_("No evidence could be saved: the log of its node says why."))
+        raise Gone(_("No evidence could be saved: the audit trail of its task says why."))
     try:
         file = Path(record.path).open("rb")  # noqa: SIM115 - it is sent after the block
         try:

@@ -196,13 +196,17 @@ def test_an_act_that_met_an_error_of_the_site_leaves_the_page_as_it_was(
 
 
 def test_an_error_or_another_page_replaces_nothing(page: Page, browser: Screen) -> None:
-    browser.expect("the server responded with a status of 500")
+    browser.expect("the server responded with a status of (500|404)")
     before = ageless(rows(page))
     page.route("**/queues", lambda route: route.fulfill(status=500, body="<p>broken</p>"))
     page.keyboard.press("r")
     page.wait_for_selector("body.stale")
     assert told(page).endswith("the site answers 500")
     assert ageless(rows(page)) == before
+    page.unroute("**/queues")
+    page.route("**/queues", lambda route: route.fulfill(status=404, body="<p>gone</p>"))
+    page.keyboard.press("r")
+    page.wait_for_selector("#freshness .told:text('it is not here any more, load the page again')")
     page.unroute("**/queues")
 
     def without_parts(route: Route) -> None:

@@ -127,17 +127,21 @@ def page(visit: Visit, task_id: str) -> Answer:
     """Return one task in full."""
     found = _find(visit, task_id)
     if found is None:
-        return missing(
-            visit,
-            _("No task %(id)s", id=wording.line(task_id)),
-            _(
-                "Ids are whole, or at least 8 digits of their beginning. A task that ended long "
-                "ago may be in the archive: `supervisor show ID` on its host finds it there."
-            ),
-        )
+        return _absent(visit, task_id)
     if found.task_id != task_id:
         return go(f"/tasks/{found.task_id}")
     return show("task.html", visit, **_all_of(visit, found))
+
+
+def _absent(visit: Visit, task_id: str) -> Answer:
+    return missing(
+        visit,
+        _("No task %(id)s", id=wording.line(task_id)),
+        _(
+            "Ids are whole, or at least 8 digits of their beginning. A task that ended long "
+            "ago may be in the archive: `supervisor show ID` on its host finds it there."
+        ),
+    )
 
 
 def _history(visit: Visit, task_id: str) -> tuple[list[HistoryLine], bool]:
@@ -265,7 +269,7 @@ def act(visit: Visit, task_id: str, verb: str) -> Answer:
         raise NotFound(_("There is no such act."))
     found = _find(visit, task_id)
     if found is None or found.task_id != task_id:
-        raise NotFound(_("No task has this id."))
+        return _absent(visit, task_id)
     reason = request.form.get("reason", "").strip()
     if not reason:
         flash(_("Nothing was done: say why, it stands in the audit trail."), "problem")

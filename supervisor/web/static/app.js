@@ -73,7 +73,8 @@ const freshness = {
     const page = new DOMParser().parseFromString(xhr.responseText, "text/html");
     const parts = this.parts();
     const isWhole = parts.every((part) => page.getElementById(part.id));
-    if (xhr.status !== 200) this.fail(this.bar.dataset.refused.replace("{code}", xhr.status));
+    if (xhr.status === 404) this.fail(this.bar.dataset.gone);
+    else if (xhr.status !== 200) this.fail(this.bar.dataset.refused.replace("{code}", xhr.status));
     else if (!isWhole) this.fail(this.bar.dataset.changed);
     else {
       for (const part of parts) replace(part, page.getElementById(part.id));

@@ -139,6 +139,7 @@ def test_guessing_ones_password_is_slowed_down(site: PagesUnderTest) -> None:
 
 
 def test_who_may_come_in_is_managed_by_who_may_say_so(tmp_path: Path) -> None:
+    (tmp_path / "supervisor.toml").write_text("[queue.mail]\ntimeout = 5\n")
     with pages(tmp_path, web_rate="1000") as site:
         admin = Api(site.base, site.add_token("root", Role.ADMIN))
         word = "a long enough word"
@@ -165,10 +166,10 @@ def test_who_may_come_in_is_managed_by_who_may_say_so(tmp_path: Path) -> None:
         assert admin.get("/tokens/ci", "DELETE").code == 200
         assert own.get("/tasks").code == 401
         assert made["token"] not in admin.get("/audit?limit=500").body.decode()
-        settings = {
-            one["name"]: one["value"] for one in admin.get("/settings").document["settings"]
-        }
+        told = admin.get("/settings").document
+        settings = {one["name"]: one["value"] for one in told["settings"]}
         assert settings["web_rate"] == 1000
+        assert (told["queues"], told["types"]) == ({"mail": {"timeout": 5.0}}, {})
 
 
 def test_other_sites_are_told_nothing(site: PagesUnderTest) -> None:

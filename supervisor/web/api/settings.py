@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -23,9 +24,13 @@ class SettingInForce(msgspec.Struct):
 
 
 class SettingsInForce(msgspec.Struct):
-    """All of them, in the order of the documentation."""
+    """All of them, in the order of the documentation; `queues` and `types` have what is set for
+    one of these alone.
+    """
 
     settings: list[SettingInForce]
+    queues: dict[str, dict[str, Any]]
+    types: dict[str, dict[str, Any]]
 
 
 class TaskType(msgspec.Struct):
@@ -45,17 +50,27 @@ class TaskTypes(msgspec.Struct):
 
 def list_settings(visit: Visit, _query: Nothing, _body: None) -> SettingsInForce:
     """Show the settings of the web process, without what is secret in them."""
-    found = in_force(visit.client.settings)
+    settings = visit.client.settings
     return SettingsInForce(
-        [SettingInForce(one.name, _plain(one.value), one.source, one.default, one.prose)
-         for one in found]
-    )  # fmt: skip
+        [
+            SettingInForce(one.name, _plain(one.value), one.source, one.default, one.prose)
+            for one in in_force(settings)
+        ],
+        _tables(settings.queue_tables),
+        _tables(settings.type_tables),
+    )
 
 
 def list_types(visit: Visit, _query: Nothing, _body: None) -> TaskTypes:
     """List task types."""
     found = visit.reader.types()
     return TaskTypes([msgspec.convert(one, TaskType, from_attributes=True) for one in found])
+
+
+def _tables(tables: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {
+        of: {name: _plain(value) for name, value in values.items()} for of, values in tables.items()
+    }
 
 
 def _plain(value: object) -> Any:

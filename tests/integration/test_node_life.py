@@ -272,7 +272,7 @@ def test_stop_kills_the_stubborn(start_node: Start, tmp_path: Path, kind: str) -
     node.started(handle)
     began = time.monotonic()
     assert node.stop() == 0
-    assert time.monotonic() - began < 0.5 * 2 + 4 + 2
+    assert time.monotonic() - began < 0.5 * 2 + 4 + 5
     assert handle.view().state is State.PENDING
     assert node.moves(handle.task_id) == [*begun(), SHUTDOWN, REQUEUED]
     assert node.endings(handle.task_id) == [(FAILED, "shutdown", "exited", True)]
@@ -291,13 +291,13 @@ def test_second_and_third_signal(start_node: Start, tmp_path: Path) -> None:
     time.sleep(0.3)
     assert polite.state() is State.RUNNING
     node.signal(signal.SIGTERM)
-    eventually(lambda: polite.state() is State.PENDING, 3, "the second signal told the body")
+    eventually(lambda: polite.state() is State.PENDING, 15, "the second signal told the body")
     assert (tmp_path / "polite").read_text().split() == ["ShutdownRequested"]
     assert stubborn.state() is State.RUNNING
     began = time.monotonic()
     node.signal(signal.SIGTERM)
-    assert node.wait_exit(15) == 0
-    assert time.monotonic() - began < 4 + 3
+    assert node.wait_exit(30) == 0
+    assert time.monotonic() - began < 30  # the phases that it leaves out are a minute each
     assert stubborn.view().state is State.FAILED  # it may not run twice: a person decides
     assert node.endings(stubborn.task_id) == [(FAILED, "shutdown", "exited", True)]
     assert [e["signal"] for e in node.events("signal.received")] == ["SIGINT", "SIGTERM", "SIGTERM"]

@@ -97,7 +97,12 @@ def load_app(reference: str) -> App:
 def _raised_at(error: BaseException) -> str:
     """Name the last line of the app's side that an import was in, where it got so far."""
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [f for f in frames if f.filename != __file__ and not _is_import_machinery(f.filename)]
+    ours = f"{Path(__file__).parent.parent}{os.sep}"  # among it what refuses a decorator of theirs
+    theirs = [
+        f
+        for f in frames
+        if not f.filename.startswith(ours) and not _is_import_machinery(f.filename)
+    ]
     return f" (at {theirs[-1].filename}:{theirs[-1].lineno})" if theirs else ""
 
 

@@ -747,6 +747,15 @@ class TestCheck:
             "code": 2,
         }
 
+    def test_a_wrong_setting_of_a_type_is_told_with_its_line(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        text = "from supervisor import App\napp = App()\n@app.task(stall=20)\ndef sync(ctx): ...\n"
+        (desk.folder / "wrong_cli.py").write_text(text, "utf-8")
+        monkeypatch.syspath_prepend(desk.folder)
+        told = self.check(desk, "wrong_cli:app").stdout
+        assert f"(task sync) (at {desk.folder}/wrong_cli.py:3)" in told
+
     def test_a_file_that_is_no_store(self, desk: Desk) -> None:
         (desk.folder / "supervisor.db").write_text("not a database, not at all, no " * 100)
         result = self.check(desk)

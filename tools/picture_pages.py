@@ -109,7 +109,7 @@ def _take_all(link: str, out: Path, names: list[str]) -> int:
         args = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=args)
         try:
-            paths = _paths(browser, link)
+            paths = _paths(browser, link, names)
             for look in LOOKS:
                 page = _page(browser, link, look, wrong)
                 for name, path in paths.items():
@@ -141,7 +141,7 @@ def _page(browser: Browser, link: str, look: Look, wrong: list[str]) -> Page:
     return page
 
 
-def _paths(browser: Browser, link: str) -> dict[str, str]:
+def _paths(browser: Browser, link: str, names: list[str]) -> dict[str, str]:
     """Return name and address of every page: the rooms, and one of each kind that they lead to."""
     base = link[: link.index("sign-in")]
     rules = {route.name: route.rule for route in ROUTES if route.method == "GET"}
@@ -149,6 +149,7 @@ def _paths(browser: Browser, link: str) -> dict[str, str]:
     page = browser.new_page()
     page.goto(link)
     found = {"sign-in": f"{base}sign-in", **rooms}
+    found |= {name: base + rules[name].lstrip("/") for name in ("access", "autopsy_groups")}
     for name, room, query, selector in (
         (
             "task-canceled",
@@ -166,7 +167,8 @@ def _paths(browser: Browser, link: str) -> dict[str, str]:
             found[name] = base + str(links.first.get_attribute("href")).lstrip("/")
         else:
             print(f"  nothing for {name}", flush=True)
-    found["bulk"] = _act_on_many(page, rooms["tasks"])
+    if not names or "bulk" in names:
+        found["bulk"] = _act_on_many(page, rooms["tasks"])
     page.context.close()
     return found
 

@@ -169,7 +169,7 @@ def _rates(ended: Ended | None) -> Iterator[Figure]:
     yield Figure(
         _("Canceled"),
         percent(canceled),
-        _("of %(n)s that ended in the last %(minutes)s minutes",
+        _("of %(n)s attempts that ended in the last %(minutes)s minutes",
           n=format(executed + ended.canceled, ","), minutes=minutes),
         "/tasks?state=CANCELED",
         tells and (canceled or 0) > limits.canceled_rate,

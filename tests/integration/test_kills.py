@@ -28,7 +28,7 @@ from supervisor.store import TaskView
 #: What spins must get the CPU that it asks for, or the evidence may speak of the host instead.
 pytestmark = pytest.mark.alone
 
-WORKERS = 5
+WORKERS = 4
 NODE_SETTINGS = {"workers": WORKERS}
 
 #: type → the first word of its diagnosis
@@ -62,7 +62,7 @@ def test_hard_timeout(node: NodeUnderTest, stuck: dict[str, TaskView], kind: str
     assert node.endings(view.task_id) == [(TIMEOUT, "timeout", "exited", True)]
     assert node.moves(view.task_id) == [*begun(), (RUNNING, TIMEOUT, "node", "timeout")]
     (attempt,) = node.attempts(view.task_id)
-    # limit 1.5 s, capture at most 4 s; ten compete for two cores here
+    # limit 1.5 s, capture at most 4 s; eight compete for two cores here
     assert 1.5 <= ran_s(attempt) < 1.5 + 4 + 1
 
 
@@ -186,7 +186,7 @@ def test_many_soft_limits_at_once(node: NodeUnderTest, tmp_path: Path) -> None:
 
 
 def test_healthy_workers_are_left(node: NodeUnderTest) -> None:
-    """After all that: five workers, and the node never complained of itself."""
+    """After all that: four workers, and the node never complained of itself."""
     eventually(lambda: len(node.worker_pids()) == WORKERS, 5)
     assert node.run("ok", value=1).state is State.SUCCESS
     assert node.events("loop.failed") == []

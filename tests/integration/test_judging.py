@@ -14,7 +14,7 @@ from supervisor.client import Handle
 from supervisor.model.states import State
 
 #: A verdict is held while the machine is busy with other things.
-pytestmark = pytest.mark.light
+light = pytest.mark.light
 
 APP = "tests.programs.tasks_judged:app"
 
@@ -58,6 +58,7 @@ def lives(node: NodeUnderTest, handle: Handle, result: str, told: list[tuple[str
         assert node.events(name) == []
 
 
+@light
 def test_without_progress(start_node: Start, tmp_path: Path) -> None:
     """Evidence is taken, and it counts as a zombie for as long as it stalls."""
     node = start_node(APP, progress_timeout=0.6)
@@ -72,6 +73,7 @@ def test_without_progress(start_node: Start, tmp_path: Path) -> None:
     eventually(lambda: zombies(node, "stalled") == 0, 3)
 
 
+@light
 def test_without_progress_and_evidence(start_node: Start, tmp_path: Path) -> None:
     node = start_node(APP, progress_timeout=0.6, on_stalled="alert")
     handle = node.submit("says_nothing", path=str(tmp_path / "enough"))
@@ -80,6 +82,7 @@ def test_without_progress_and_evidence(start_node: Start, tmp_path: Path) -> Non
     lives(node, handle, '"was only slow"', [("stalled", "alert")])
 
 
+@pytest.mark.alone  # it must have that core
 def test_a_whole_core(start_node: Start, tmp_path: Path) -> None:
     """A spin with progress: the bundle shows where it computes."""
     node = start_node(APP, cpu_spin_after=1.5, workers=1)
@@ -90,6 +93,7 @@ def test_a_whole_core(start_node: Start, tmp_path: Path) -> None:
     assert node.bundle(handle.task_id).heading.why.startswith("a full core used for ")
 
 
+@light
 def test_memory(start_node: Start, tmp_path: Path) -> None:
     node = start_node(APP, memory_limit_bytes=100 * 2**20, on_memory="capture")
     handle = node.submit("grows", path=str(tmp_path / "enough"))
@@ -98,6 +102,7 @@ def test_memory(start_node: Start, tmp_path: Path) -> None:
     lives(node, handle, str(120 * 2**20), [("memory", "capture")])
 
 
+@light
 def test_stopped_by_somebody(start_node: Start) -> None:
     """Where a lost heartbeat is only told, whoever stopped it can let it go on."""
     settings: dict[str, Any] = {"heartbeat_interval": 0.3, "heartbeat_misses": 3}
@@ -113,6 +118,7 @@ def test_stopped_by_somebody(start_node: Start) -> None:
 LIMIT_S = 0.6
 
 
+@light
 def test_endings_around_the_limit(start_node: Start) -> None:
     """Returning at the very moment of the limit: one ending each, by the time of the return."""
     node = start_node(APP, workers=4, timeout=LIMIT_S, autopsy_budget=2)

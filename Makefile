@@ -32,7 +32,7 @@ $(READY): pyproject.toml $(VENV)/.locked
 demo: $(READY)  ## Show it at work on a throw-away store; ARGS are those of `supervisor demo`.
 	@$(BIN)/supervisor demo $(ARGS)
 
-# Most side by side (TEST_PROCESSES=4), then what is marked `light` two by two, and `alone` one by one.
+# Most side by side (TEST_PROCESSES=3), then what is marked `light` two by two, and `alone` one by one.
 test: $(READY) system-packages  ## Run the tests; ARGS are those of pytest. With CI=true a skip is a failure.
 	@$(BIN)/python -m tools.run_tests -q --timeout=$(TEST_TIMEOUT) $(if $(filter true,$(CI)),-p tools.pytest_no_skip) $(ARGS)
 

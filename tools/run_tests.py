@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 # More than the cores of a small machine: what they wait for is mostly no CPU.
-PROCESSES = 4
+PROCESSES = 3
 # A module that cannot be imported is a failure, and not the end of all others.
 _ALL_THE_SAME = ("--continue-on-collection-errors",)
 #: Halves of the suite that take as long to import.

@@ -83,7 +83,9 @@ class FileStore(Store):
             try:
                 yield connection
             finally:
-                connection.exec_driver_sql("ROLLBACK")
+                # Ctrl-C in the middle of a statement has rolled back already, and is what is told.
+                with suppress(sa.exc.DBAPIError, sa.exc.PendingRollbackError):
+                    connection.exec_driver_sql("ROLLBACK")
 
     @contextmanager
     def looking(self) -> Iterator[Session]:

@@ -129,7 +129,7 @@ def test_stop_while_it_hangs(on_disk: Callable[[], tuple[NodeUnderTest, Disk]]) 
         time.sleep(1.5)
         node.signal(signal.SIGTERM)
         eventually(lambda: not any(tree.is_alive(pid) for pid in workers), 5)
-        eventually(lambda: "unwritten: " in node.log_text(), 25)
+        eventually(lambda: "unwritten: " in node.log_text(), 60)
     assert node.wait_exit(5) == 69
     node.start()
     assert handle.wait(10).state is State.SUCCESS

@@ -310,3 +310,12 @@ def test_submits_pass_between_the_commits_of_a_busy_node(scene: Scene) -> None:
         stop.set()
         node.join()
     assert sorted(waits)[90] < 0.5
+
+
+def test_an_interrupt_of_a_reading_is_what_is_told(scene: Scene) -> None:
+    """Ctrl-C in the middle of a statement leaves a connection that cannot roll back any more."""
+    with pytest.raises(KeyboardInterrupt), scene.store.reading() as connection:
+        connection.invalidate()
+        raise KeyboardInterrupt
+    with scene.store.reading() as connection:
+        assert connection.execute(sa.select(tasks.c.task_id)).all() == []

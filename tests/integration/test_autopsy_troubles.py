@@ -208,8 +208,9 @@ def test_fifty_thousand_calls_are_cut() -> None:
     assert len(text.splitlines()) < 1000
 
 
+@pytest.mark.light
 def test_a_thousand_threads_are_examined_in_time() -> None:
-    """The benchmark allows two seconds; here others may be at work."""
+    """The benchmark allows two seconds; here another may be at work."""
     with troubled("threads") as pid:
         told = min((answer(pid) for _ in range(3)), key=lambda one: one["ms"])
     assert told["status"] == "complete"

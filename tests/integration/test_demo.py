@@ -89,7 +89,7 @@ def test_people_get_a_link_to_the_pages(scratch: Path) -> None:
         text=True,
     )
     assert demo.stdout is not None
-    with demo.stdout as out:
+    with demo, demo.stdout as out:
         link = next(word for line in out for word in line.split() if "token=" in word)
         with build_opener(HTTPCookieProcessor()).open(link, timeout=10) as page:
             assert "<h1>Overview</h1>" in page.read().decode()

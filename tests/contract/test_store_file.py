@@ -314,8 +314,13 @@ def test_submits_pass_between_the_commits_of_a_busy_node(scene: Scene) -> None:
 
 def test_an_interrupt_of_a_reading_is_what_is_told(scene: Scene) -> None:
     """Ctrl-C in the middle of a statement leaves a connection that cannot roll back any more."""
-    with pytest.raises(KeyboardInterrupt), scene.store.reading() as connection:
-        connection.invalidate()
-        raise KeyboardInterrupt
+
+    def read() -> None:
+        with scene.store.reading() as connection:
+            connection.invalidate()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        read()
     with scene.store.reading() as connection:
         assert connection.execute(sa.select(tasks.c.task_id)).all() == []

@@ -62,7 +62,7 @@ Numbers and spans take `>`, `<`, `>=`, `<=`.
 
 ## What it costs
 
-States and types have an index; of what they leave, in the order of ids, at most 20,000 tasks in
+States and types have an index; of what they leave, in the order of ids, at most 15,000 tasks in
 all are looked at for one page (5,000 where the latest attempt is asked for: `verdict`, `error`,
 `message`, `pattern`, `node`, `claimed`, `ran`). A page that was cut off there says so and goes on
 from there. So a query never reads the whole table, "none among those looked at" is not "none", and

@@ -33,7 +33,7 @@ from supervisor.store.view import AutopsyFilter, AutopsyPage, TaskFilter
 
 #: Rows that one page may test, of all streams: about 20 ms on SQLite. Those whose attempts are
 #: looked at, too, cost four times as much.
-WINDOW, WINDOW_OF_ATTEMPTS = 20_000, 5_000
+WINDOW, WINDOW_OF_ATTEMPTS = 15_000, 5_000
 PAGE_MAX = 500
 #: Ids of each state, newest first, among which the end of one is looked for.
 ENDS_WINDOW = 1_000_000

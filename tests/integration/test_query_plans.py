@@ -84,7 +84,7 @@ MAY: Mapping[str, str] = MappingProxyType(
         "ended": "reads the endings of ten minutes (here 6,000) by the audit trail's own ids",
         "hour": "counts an hour's moves once by the audit trail's own ids, then two minutes'",
         "queues": _COUNTS,
-        "tasks, tested": "no index has what is sought: a window of 20,000 tasks is tested",
+        "tasks, tested": "no index has what is sought: a window of 15,000 tasks is tested",
         "find_autopsies, tested": "no index has what is sought: a window of bundles is tested",
         "find_autopsies": "no index has what is sought: a window of 20,000 bundles is tested",
         "find, tested": "no index has what is sought: a window of 20,000 rows is tested",

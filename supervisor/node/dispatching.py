@@ -74,10 +74,11 @@ class Dispatching:
         """Claim for the free places if there may be work for them; hand in what has ended.
 
         Under load endings wait for the next claim: one commit for both costs half. So they do
-        while a claim is being written, since nothing else could be.
+        while a claim is being written, since nothing else could be; but a stop must not wait for
+        that, since it may hang.
         """
         floor = self._floor
-        waits = self._outstanding
+        waits = self._outstanding and floor.stopping is None
         claims = self._claims(now)
         if not floor.endings:
             self._held_at = now

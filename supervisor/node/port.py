@@ -65,6 +65,7 @@ __all__ = [
     "LeaseLost",
     "LeaseRenewed",
     "MarksRead",
+    "NodeEnded",
     "Note",
     "OrdersRead",
     "OrphansRead",
@@ -280,6 +281,13 @@ class ClockSet:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeEnded:
+    """Write that the node has ended; the last that it asks for."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimFor:
     """Claim tasks for these free places, of these types, from these queues (None: all).
 
@@ -364,6 +372,7 @@ Request = (
     | WorkerNote
     | TypesNote
     | ClockSet
+    | NodeEnded
     | Publish
     | ClaimFor
     | ReadMarks

@@ -28,7 +28,7 @@ from supervisor.errors import (
 )
 from supervisor.model import lease
 from supervisor.model.record import NodeRecord, ProcessIdentity
-from supervisor.node import process
+from supervisor.node import port, process
 from supervisor.node.arbiter import Arbiter
 from supervisor.node.ear import Ear
 from supervisor.node.endpoint import Endpoint
@@ -267,18 +267,15 @@ class Node:
 
     def _finish(self) -> bool:
         notify("STOPPING=1")
-        self._scribe.ask(*self._floor.take_endings())
+        floor = self._floor
+        why = floor.stopping.why if floor.stopping else floor.fatal
+        last = [] if floor.rescued or floor.store_away else [port.NodeEnded(why or "ended")]
+        self._scribe.ask(*floor.take_endings(), *last)
         written = self._scribe.stop(LAST_WRITE_S)
         self._arbiter.hear_out()
         self._store_hangs = self._scribe.waited_s() > SILENT_AFTER_S
-        if self._floor.rescued:  # once more: what ended since then was written to the lost file
-            written = written and self._rescue_again(Path(self._floor.rescued))
-        elif written and not self._floor.store_away:
-            why = self._floor.stopping.why if self._floor.stopping else self._floor.fatal
-            now = self._clock.now()
-            Ledger(self._store, self._clock).run(
-                lambda tx: tx.end_node(self.node_id, now, why or "ended")
-            )
+        if floor.rescued:  # once more: what ended since then was written to the lost file
+            written = written and self._rescue_again(Path(floor.rescued))
         return written
 
     def _close_store(self) -> None:

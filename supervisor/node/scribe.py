@@ -266,7 +266,7 @@ class StoreScribe:
                 tx.started(request.started)
             case port.SaveCheckpoint():
                 tx.checkpoint(request.task_id, request.attempt, request.value_json, now)
-            case port.Note() | port.AnswerOrder():
+            case port.Note() | port.AnswerOrder() | port.NodeEnded():
                 self._tell(tx, request)
             case port.WorkerNote():
                 tx.record_workers([self._worker_record(request)])
@@ -282,8 +282,13 @@ class StoreScribe:
                 self._publish(tx, request)
         return []
 
-    def _tell(self, tx: Transaction, request: port.Note | port.AnswerOrder) -> None:
+    def _tell(
+        self, tx: Transaction, request: port.Note | port.AnswerOrder | port.NodeEnded
+    ) -> None:
         now = self._clock.now()
+        if isinstance(request, port.NodeEnded):
+            tx.end_node(self._node_id, now, request.why)
+            return
         if isinstance(request, port.AnswerOrder):
             tx.orders.answer(request.order_id, request.answer, now)
             return

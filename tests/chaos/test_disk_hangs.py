@@ -59,9 +59,9 @@ class Disk:
         try:
             yield
         finally:
-            run("fsfreeze", "--unfreeze", str(self.place))
             os.killpg(guard.pid, signal.SIGKILL)  # its sleep as well
-            guard.wait()
+            if guard.wait() == -signal.SIGKILL:  # else it has done it
+                run("fsfreeze", "--unfreeze", str(self.place))
 
     def unmount(self) -> None:
         run("umount", str(self.place))
@@ -116,20 +116,24 @@ def test_frozen_for_twelve_seconds(on_disk: Callable[[], tuple[NodeUnderTest, Di
     loop_never_waited(node)
 
 
-def test_stop_while_it_hangs(on_disk: Callable[[], tuple[NodeUnderTest, Disk]]) -> None:
-    """All but the thread that waits for the disk goes in time, with a word; the rest with 69."""
+@pytest.mark.parametrize("s", [1.0, 0.0])
+def test_stop_while_it_hangs(on_disk: Callable[[], tuple[NodeUnderTest, Disk]], s: float) -> None:
+    """All but the thread that waits for the disk goes in time, with a word; the rest with 69.
+
+    Also where nothing but the end of the node itself is left to be written.
+    """
     node, disk = on_disk()
     node.run("ok")
-    handle = node.submit("sleep", s=1.0)
-    node.started(handle)
     workers = node.worker_pids()
     assert len(workers) == 4
+    handle = node.submit("sleep", s=s)
+    node.started(handle) if s else handle.wait(10)
     node.app.client.close()
     with disk.hanging():
-        time.sleep(1.5)
+        time.sleep(1.5 if s else 0.0)
         node.signal(signal.SIGTERM)
         eventually(lambda: not any(tree.is_alive(pid) for pid in workers), 5)
-        eventually(lambda: "unwritten: " in node.log_text(), 60)
+        eventually(lambda: "unwritten: " in node.log_text(), 25)
     assert node.wait_exit(5) == 69
     node.start()
     assert handle.wait(10).state is State.SUCCESS

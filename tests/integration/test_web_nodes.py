@@ -71,7 +71,7 @@ def test_a_node_its_workers_and_what_they_run(start_node: Start, tmp_path: Path)
         assert [row[0] for row in said] == ["0", "1"]
         (busy,) = [row for row in said if row[2] == "busy"]
         (idle,) = [row for row in said if row[2] == "idle"]
-        assert re.fullmatch(rf"…{handle.task_id[-8:]} wait, .* s", busy[3])
+        assert re.fullmatch(rf"…{handle.task_id[-8:]} wait, .* m?s", busy[3])
         assert idle[3:5] == ["–", "–"]
         living = {worker.pid for worker in node.reader.workers() if worker.ended_at is None}
         assert {int(row[1]) for row in said} == living

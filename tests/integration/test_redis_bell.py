@@ -348,6 +348,29 @@ def test_an_eviction_policy_that_loses_ids_is_warned_of_once(
     assert events(caplog).count("bell.endangered") == 1
 
 
+def test_rings_of_others_come_while_it_subscribes(
+    server: servers.Redis, stack: ExitStack, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between its two subscriptions it may be told already: no answer is then taken for a ring."""
+    over, identity = threading.Event(), uuid.uuid4().hex[:16]
+
+    def ring() -> None:
+        with redis.Redis.from_url(server.url) as client:
+            while not over.is_set():
+                client.publish(Keys(identity).control, "cancel")
+
+    others = threading.Thread(target=ring)
+    others.start()
+    try:
+        for _ in range(20):
+            with RedisListener(server.url, identity) as listener:
+                eventually(lambda one=listener: not one.away, SOON_S, "the listener hears")
+    finally:
+        over.set()
+        others.join()
+    assert [record for record in caplog.records if "loop.failed" in record.getMessage()] == []
+
+
 def test_an_account_with_little_more_than_its_keys(server: servers.Redis, stack: ExitStack) -> None:
     rules = ("~supervisor:*", "&supervisor:*", "+@all", "-@dangerous", "-@admin")
     command(server, "ACL", "SETUSER", "bell", "on", ">secret", *rules)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 import servers
+import statements
+from statements import Wire
 
-from bench.bulk import Rows, fill
+from bench.bulk import Rows, count, fill
+from supervisor.store import Store, open_store
 
 
 def filled_file(folder: Path, rows: Rows) -> Path:
@@ -28,3 +32,29 @@ def filled_database(postgresql: servers.PostgreSQL, name: str, rows: Rows) -> It
         fill(url, rows)
         yield url
         server.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@contextmanager
+def asked_on_file(
+    patch: pytest.MonkeyPatch, large: Path, folder: Path, *, counted: bool
+) -> Iterator[tuple[Store, Wire]]:
+    """Open a copy of a store, with what is sent to it; after the block the plans are known."""
+    path = folder / "asked.db"
+    path.write_bytes(large.read_bytes())
+    url = f"sqlite:///{path}"
+    if counted:
+        count(url)
+    with statements.on_file(patch) as wire, closing(open_store(url, create=False)) as store:
+        yield store, wire
+    statements.explain_on_file(str(path), wire.sent)
+
+
+@contextmanager
+def asked_on_server(
+    patch: pytest.MonkeyPatch, url: str, *, counted: bool
+) -> Iterator[tuple[Store, Wire]]:
+    """Open a store, with what is sent to it and how it was carried out."""
+    if counted:
+        count(url)
+    with statements.on_server(patch) as wire, closing(open_store(url, create=False)) as store:
+        yield store, wire

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,9 +18,18 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
+from supervisor.store.schema import metadata
+
 #: Steps of SQLite's virtual machine between two counts.
 GRAIN = 1000
 _LOOKED_AT = ("Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck")
+#: Indexes of the rows that they are made for: what waits, is marked, lives. They are read whole.
+PARTIAL = frozenset(
+    str(index.name)
+    for table in metadata.sorted_tables
+    for index in table.indexes
+    if index.dialect_options["postgresql"]["where"] is not None
+)
 _SCAN = re.compile(r"SCAN (\w+)(?: USING (COVERING )?INDEX (\w+))?")
 
 
@@ -46,6 +55,12 @@ class Sent:
     steps: int = 0
     scans: list[Scan] = field(default_factory=list)
     visited: dict[str, int] = field(default_factory=dict)
+
+    def whole(self, tables: Collection[str]) -> list[Scan]:
+        """Return what it reads of these tables, or of an index of all rows, without an end."""
+        if "LIMIT" in self.sql:
+            return []
+        return [one for one in self.scans if one.table in tables and one.index not in PARTIAL]
 
 
 @dataclass(slots=True)

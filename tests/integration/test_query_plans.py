@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,11 +20,10 @@ from typing import Any
 
 import pytest
 import servers
-import statements
-from large_store import filled_database, filled_file
+from large_store import asked_on_file, asked_on_server, filled_database, filled_file
 from statements import Sent, Wire
 
-from bench.bulk import LAST_MS, STEP_MS, Rows, count, ended_id
+from bench.bulk import LAST_MS, STEP_MS, Rows, ended_id
 from supervisor.model import outcome
 from supervisor.model.record import Claim, Ending, NodeRecord, Owner, ProcessIdentity, Started
 from supervisor.model.retry import RetryPolicy
@@ -40,7 +38,6 @@ from supervisor.store import (
     TaskFilter,
     Transaction,
     WorkerRecord,
-    open_store,
 )
 from supervisor.store.alerts import AlertBook
 from supervisor.store.archive import Archive, Wanted
@@ -49,7 +46,7 @@ from supervisor.store.kin import children_of
 from supervisor.store.numbers import Numbers
 from supervisor.store.record import Retired
 from supervisor.store.roster import Roster
-from supervisor.store.schema import from_micros, metadata
+from supervisor.store.schema import from_micros
 from supervisor.store.trail import Trail, TrailFilter
 from supervisor.store.trend import Trend
 from supervisor.store.view import AutopsyFilter
@@ -63,13 +60,6 @@ STEPS = 25_000
 #: Each act is done so often: PostgreSQL keeps a plan from the second time on.
 ROUNDS = 3
 
-#: Read within the rows they are made for: what waits, is marked, lives.
-PARTIAL = frozenset(
-    str(index.name)
-    for table in metadata.sorted_tables
-    for index in table.indexes
-    if index.dialect_options["postgresql"]["where"] is not None
-)
 
 _COUNTS = "counts what waits: reads tasks_due, and nothing of the tasks themselves"
 #: What may do more work, by its label, with the reason.
@@ -413,11 +403,8 @@ def _read_whole(sent: list[Sent]) -> list[str]:
     return [
         f"{one.label}: {scan}: {one.sql}"
         for one in sent
-        for scan in one.scans
-        if scan.table in BIG
-        and scan.index not in PARTIAL
-        and "LIMIT" not in one.sql
-        and not (scan.alone and one.label in MAY)
+        for scan in one.whole(BIG)
+        if not (scan.alone and one.label in MAY)
     ]
 
 
@@ -435,29 +422,15 @@ def _all_done(desk: Desk) -> None:
 def test_on_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_file: Path, counted: bool
 ) -> None:
-    path = tmp_path / "large.db"
-    path.write_bytes(large_file.read_bytes())
-    url = f"sqlite:///{path}"
-    if counted:
-        count(url)
-    with (
-        statements.on_file(monkeypatch) as wire,
-        closing(open_store(url, create=False)) as store,
-    ):
+    with asked_on_file(monkeypatch, large_file, tmp_path, counted=counted) as (store, wire):
         _all_done(Desk(store, wire))
-    statements.explain_on_file(str(path), wire.sent)
     assert _broken(wire.sent) == []
     assert _read_whole(wire.sent) == []
 
 
 @pytest.mark.parametrize("counted", [False, True], ids=["as it is", "analyzed"])
 def test_on_a_server(monkeypatch: pytest.MonkeyPatch, large_database: str, counted: bool) -> None:
-    if counted:
-        count(large_database)
-    with (
-        statements.on_server(monkeypatch) as wire,
-        closing(open_store(large_database, create=False)) as store,
-    ):
+    with asked_on_server(monkeypatch, large_database, counted=counted) as (store, wire):
         _all_done(Desk(store, wire, round=ROUNDS * counted))
     assert _broken(wire.sent) == []
     assert _read_whole(wire.sent) == []

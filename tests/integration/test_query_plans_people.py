@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -18,15 +17,14 @@ from typing import Any
 import pytest
 import servers
 import sqlalchemy as sa
-import statements
-from large_store import filled_database, filled_file
+from large_store import asked_on_file, asked_on_server, filled_database, filled_file
 from statements import Sent, Wire
 
-from bench.bulk import LAST_MS, Rows, count
+from bench.bulk import LAST_MS, Rows
 from supervisor.model.access import Role
 from supervisor.model.record import Owner
 from supervisor.model.spec import TaskSpec
-from supervisor.store import Ledger, Store, open_store
+from supervisor.store import Ledger, Store
 from supervisor.store.access import AccessBook
 from supervisor.store.alerts import AlertBook
 from supervisor.store.bulk import BulkDesk
@@ -42,7 +40,6 @@ from supervisor.store.schema import (
     alerts,
     bulk_acts,
     from_micros,
-    metadata,
     node_orders,
     nodes,
     vitals,
@@ -59,12 +56,6 @@ LONG = frozenset({"node_orders", "vitals", "alerts", "bulk_acts", "web_sessions"
 ROWS, STEPS = 1_100, 15_000
 #: Each act is done so often: PostgreSQL keeps a plan from the second time on.
 ROUNDS = 3
-PARTIAL = frozenset(
-    str(index.name)
-    for table in metadata.sorted_tables
-    for index in table.indexes
-    if index.dialect_options["postgresql"]["where"] is not None
-)
 _KEPT = "counts those that are kept (here 10,000, at most 20,000) by their index"
 MAY: Mapping[str, str] = MappingProxyType({"Alerts.forget": _KEPT, "Alerts.deliver": _KEPT})
 _NODE, _WHY = "node_0", {"by": "ann", "reason": "r"}
@@ -275,10 +266,7 @@ def _broken(sent: list[Sent]) -> list[str]:
     found: dict[str, str] = {}
     for one in sent:
         many = {table: n for table, n in one.visited.items() if table in LONG and n > ROWS}
-        whole = [
-            scan for scan in one.scans
-            if scan.table in LONG and scan.index not in PARTIAL and "LIMIT" not in one.sql
-        ]  # fmt: skip
+        whole = one.whole(LONG)
         if many or whole or one.steps > STEPS:
             found[one.label] = f"{one.label}: {many or whole or one.steps}: {one.sql}"
     needless = [f"{label} is listed and does little" for label in MAY if label not in found]
@@ -289,17 +277,8 @@ def _broken(sent: list[Sent]) -> list[str]:
 def test_on_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_file: Path, counted: bool
 ) -> None:
-    path = tmp_path / "large.db"
-    path.write_bytes(large_file.read_bytes())
-    url = f"sqlite:///{path}"
-    if counted:
-        count(url)
-    with (
-        statements.on_file(monkeypatch) as wire,
-        closing(open_store(url, create=False)) as store,
-    ):
+    with asked_on_file(monkeypatch, large_file, tmp_path, counted=counted) as (store, wire):
         _all_done(store, wire)
-    statements.explain_on_file(str(path), wire.sent)
     assert _broken(wire.sent) == []
 
 
@@ -309,12 +288,7 @@ def test_on_a_server(
 ) -> None:
     with filled_database(postgresql, "plans_of_people", SIZE) as url:
         _fill(url)
-        if counted:
-            count(url)
-        with (
-            statements.on_server(monkeypatch) as wire,
-            closing(open_store(url, create=False)) as store,
-        ):
+        with asked_on_server(monkeypatch, url, counted=counted) as (store, wire):
             _all_done(store, wire)
     assert _broken(wire.sent) == []
 

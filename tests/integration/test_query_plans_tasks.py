@@ -8,33 +8,25 @@ an index has to answer reads no more than a page.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 import servers
-import statements
-from large_store import filled_database, filled_file
+from large_store import asked_on_file, asked_on_server, filled_database, filled_file
 from statements import Sent, Wire
 
-from bench.bulk import LAST_MS, Rows, count, ended_id
+from bench.bulk import LAST_MS, Rows, ended_id
 from supervisor.model.query import parse
-from supervisor.store import Store, TaskFilter, open_store, search
+from supervisor.store import Store, TaskFilter, search
 from supervisor.store.bulk import STEP, BulkDesk
 from supervisor.store.dead import WINDOW as DEAD_WINDOW
 from supervisor.store.dead import DeadBook
 from supervisor.store.listing import Listing
 from supervisor.store.reader import Reader
-from supervisor.store.schema import from_micros, metadata
+from supervisor.store.schema import from_micros
 
 SIZE = Rows(ended=60_000, pending=3_000)
 BIG = frozenset({"tasks", "attempts", "audit_log"})
-PARTIAL = frozenset(
-    str(index.name)
-    for table in metadata.sorted_tables
-    for index in table.indexes
-    if index.dialect_options["postgresql"]["where"] is not None
-)
 
 #: Rows of one table that may be looked at, and steps of SQLite, by what is asked for.
 PAGE, STEPS_PAGE = 700, 20_000
@@ -114,10 +106,7 @@ def _broken(sent: list[Sent]) -> list[str]:
     for one in sent:
         rows, steps = LIMITS[one.label.split(":")[0]]
         many = {table: n for table, n in one.visited.items() if table in BIG and n > rows}
-        whole = [
-            scan for scan in one.scans
-            if scan.table in BIG and scan.index not in PARTIAL and "LIMIT" not in one.sql
-        ]  # fmt: skip
+        whole = one.whole(BIG)
         if many or whole or one.steps > steps:
             why = many or whole or one.steps
             found.append(f"{one.label}: {why}: {one.parameters}: {one.scans}: {one.sql}")
@@ -128,28 +117,14 @@ def _broken(sent: list[Sent]) -> list[str]:
 def test_on_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large_file: Path, counted: bool
 ) -> None:
-    path = tmp_path / "large.db"
-    path.write_bytes(large_file.read_bytes())
-    url = f"sqlite:///{path}"
-    if counted:
-        count(url)
-    with (
-        statements.on_file(monkeypatch) as wire,
-        closing(open_store(url, create=False)) as store,
-    ):
+    with asked_on_file(monkeypatch, large_file, tmp_path, counted=counted) as (store, wire):
         _ask(store, wire)
-    statements.explain_on_file(str(path), wire.sent)
     assert _broken(wire.sent) == []
 
 
 @pytest.mark.parametrize("counted", [False, True], ids=["as it is", "analyzed"])
 def test_on_a_server(monkeypatch: pytest.MonkeyPatch, large_database: str, counted: bool) -> None:
-    if counted:
-        count(large_database)
-    with (
-        statements.on_server(monkeypatch) as wire,
-        closing(open_store(large_database, create=False)) as store,
-    ):
+    with asked_on_server(monkeypatch, large_database, counted=counted) as (store, wire):
         _ask(store, wire)
     assert _broken(wire.sent) == []
 

@@ -265,9 +265,8 @@ class RedisListener(InboxListener):
                 if now >= beat_at:
                     self._beat(asking)
                     beat_at = now + BEAT_S
-                for form, channel, said in link.messages(beat_at - now, self._nudge):
-                    if form == "message":  # one may have come before the second SUBSCRIBE's answer
-                        self._hear(channel, said)
+                for channel, said in link.messages(beat_at - now, self._nudge):
+                    self._hear(channel, said)
                 if self._nudge.feel():
                     self._stop_the_pop(asking)
                 if self.inbox.overdue:

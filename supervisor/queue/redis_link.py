@@ -86,8 +86,8 @@ class Link:
             raise self._failed(exc) from exc
         return answers
 
-    def messages(self, wait_s: float, nudge: Nudge) -> list[list[Reply]]:
-        """Return what was published on subscribed channels.
+    def messages(self, wait_s: float, nudge: Nudge) -> list[tuple[str, str]]:
+        """Return what was published on subscribed channels: each channel with its message.
 
         Waits for the first so long, or until nudged. Raises: QueueUnavailable.
         """
@@ -101,7 +101,8 @@ class Link:
                 came.append(self._connection.read_response())
         except Exception as exc:
             raise self._failed(exc) from exc
-        return came
+        # What is told already comes before the answer to a further SUBSCRIBE, which is no message.
+        return [(channel, said) for form, channel, said in came if form == "message"]
 
     def eviction(self) -> tuple[str, int]:
         """Return the server's eviction policy and its maxmemory in bytes (0: no limit).

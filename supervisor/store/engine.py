@@ -7,7 +7,8 @@ schema newer than this code is taken if the migration that made it says that thi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -83,6 +84,18 @@ class Store(ABC):
         is never overwritten. Raises: StoreUnavailable.
         """
         raise StoreUnavailable(f"{self.name} is no file: {target} was not written")
+
+
+@contextmanager
+def rolled_back(connection: sa.Connection, begin: str) -> Iterator[None]:
+    """Hold a transaction that writes nothing. What ends it early is told, and nothing else."""
+    connection.exec_driver_sql(begin)
+    try:
+        yield
+    finally:
+        # The link may be lost, or Ctrl-C have ended a statement: then it is rolled back already.
+        with suppress(sa.exc.DBAPIError, sa.exc.PendingRollbackError):
+            connection.exec_driver_sql("ROLLBACK")
 
 
 def open_store(url: str, *, create: bool, clock: Clock | None = None) -> Store:

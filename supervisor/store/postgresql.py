@@ -23,7 +23,7 @@ from supervisor.clock import Clock
 from supervisor.errors import ConfigError, Refused
 from supervisor.settings import without_password
 from supervisor.store.arrays import ArraySession, ArrayStatements
-from supervisor.store.engine import WRITE_DEADLINE_S, Store
+from supervisor.store.engine import WRITE_DEADLINE_S, Store, rolled_back
 from supervisor.store.postgresql_error import lost_at_commit, plain_errors
 from supervisor.store.schema import store_facts
 from supervisor.store.session import Session
@@ -241,14 +241,10 @@ class ServerStore(Store):
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        with plain_errors(self.name), self._engine.connect() as connection:
-            connection.exec_driver_sql(self._begin("ISOLATION LEVEL REPEATABLE READ READ ONLY"))
-            try:
-                yield connection
-            finally:
-                # The link may be lost: then there is nothing to be rolled back.
-                with suppress(sa.exc.DBAPIError, sa.exc.PendingRollbackError):
-                    connection.exec_driver_sql("ROLLBACK")
+        begin = self._begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        opened = self._engine.connect
+        with plain_errors(self.name), opened() as connection, rolled_back(connection, begin):
+            yield connection
 
     def _begin(self, how: str = "") -> str:
         begin = f"BEGIN {how};"

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import uuid_utils
-from sqlalchemy import Integer, bindparam, select, text, update
+from sqlalchemy import bindparam, literal_column, select, text, update
 
 from supervisor.clock import stamp
 from supervisor.errors import Refused, UnknownTask
@@ -114,7 +114,7 @@ class Orders:
             raise Refused(f"node {node_id} has ended", remedy=_NODES)
 
     def _require_seen(self, node_id: str, kind: OrderKind, by: str, seen_at: datetime) -> None:
-        row = self._session.row(_select_newest, node_id, 1, 0)
+        row = self._session.row(_select_newest, node_id)
         if row is None or row[0] == kind or row[1] == by:
             return
         at = self._session.decode(row[2])
@@ -235,11 +235,9 @@ def _select_newest() -> Ordered:
         select(column.kind, column.operator, column.created_at)
         .where(column.node_id == bindparam("the_node"), column.task_id.is_(None))
         .order_by(column.created_at.desc(), column.order_id.desc())
-        .limit(bindparam("one", type_=Integer))
-        .offset(bindparam("none", type_=Integer)),
+        .limit(literal_column("1"))
+        .offset(literal_column("0")),
         "the_node",
-        "one",
-        "none",
     )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from flask import Response, request
 
 from supervisor import __version__
-from supervisor.web.api.endpoint import READ, Endpoint, Nothing
+from supervisor.web.api.endpoint import JSON, READ, Endpoint, Nothing
 from supervisor.web.api.openapi import describe
 from supervisor.web.visit import Visit
 
@@ -23,7 +23,7 @@ def document(server: str = "") -> dict[str, Any]:
 
 def get_openapi(_visit: Visit, _query: Nothing, _body: None) -> Response:
     """Describe this API (OpenAPI 3.1)."""
-    return Response(_encoded(request.script_root), mimetype="application/json")
+    return Response(_encoded(request.script_root), mimetype=JSON)
 
 
 @lru_cache(maxsize=4)  # a site is reached below one path, or two

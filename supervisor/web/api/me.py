@@ -12,7 +12,7 @@ from msgspec import Meta
 from supervisor.model.access import Right, Role
 from supervisor.web import language as tongue
 from supervisor.web.api.access import Password
-from supervisor.web.api.endpoint import READ, WRITE, Endpoint, Nothing, Trouble
+from supervisor.web.api.endpoint import JSON, READ, WRITE, Endpoint, Nothing, Trouble
 from supervisor.web.secret import PASSWORD_MAX
 from supervisor.web.visit import Visit
 
@@ -81,7 +81,7 @@ def change_own_password(visit: Visit, _: Nothing, body: OwnPassword) -> Changed:
 def choose_own_language(visit: Visit, _: Nothing, body: OwnLanguage) -> Response:
     """Choose what to be answered in, by a cookie, as on the pages."""
     told = msgspec.json.encode(Changed(visit.person.name))
-    answer = Response(told, mimetype="application/json")
+    answer = Response(told, mimetype=JSON)
     tongue.remember(answer, body.language or "")
     return answer
 
